@@ -61,6 +61,7 @@ const (
 	CodeNoBroker            Code = "no-broker"
 	CodeUnknownFate         Code = "unknown-fate"
 	CodeRepeatedCall        Code = "repeated-call" // loopd's own: the runaway control did not pass the call on
+	CodeTurnLimit           Code = "turn-limit"    // loopd's own: too many rounds of calls in one turn
 	CodeStopped             Code = "stopped"       // loopd's own: the owner stopped the turn before the call
 	CodeInternal            Code = "internal"
 )
@@ -118,7 +119,6 @@ const (
 	WhyBadCall      Why = "bad-call"     // a tool call whose parts do not fit together
 	WhyContextFull  Why = "context-full" // the prompt or the answer does not fit n_ctx
 	WhyStopped      Why = "stopped"      // the owner stopped the turn
-	WhyRestarted    Why = "restarted"    // loopd ended while the stream ran
 )
 
 // ErrCode is the closed set of errors that loopd answers a client with.
@@ -166,7 +166,7 @@ func (v Code) Validate() error {
 	return oneOf("code", v, CodeNoGrant, CodeDeniedByGrant, CodeDeniedByOwner, CodeApprovalExpired,
 		CodeTaintTooHigh, CodeInvalidArguments, CodeUnknownTool, CodeNotConfigured, CodeToolFailed,
 		CodeToolTimeout, CodeLimitNotEnforceable, CodeNoRuntime, CodeTooLarge, CodeNoBroker,
-		CodeUnknownFate, CodeRepeatedCall, CodeStopped, CodeInternal)
+		CodeUnknownFate, CodeRepeatedCall, CodeTurnLimit, CodeStopped, CodeInternal)
 }
 
 // Validate reports a value outside the enum.
@@ -188,7 +188,7 @@ func (v NoticeKind) Validate() error {
 // Validate reports a value outside the enum.
 func (v Why) Validate() error {
 	return oneOf("why", v, WhyStalled, WhyCut, WhyServerError, WhyUnreachable, WhyUnauthorised, WhyBadData,
-		WhyEmpty, WhyLength, WhyMarkup, WhyBadCall, WhyContextFull, WhyStopped, WhyRestarted)
+		WhyEmpty, WhyLength, WhyMarkup, WhyBadCall, WhyContextFull, WhyStopped)
 }
 
 // Validate reports a value outside the enum.

@@ -105,6 +105,7 @@ type CallAsked struct {
 type Incomplete struct {
 	Why      Why    `json:"why"`
 	Detail   string `json:"detail,omitzero"`
+	Retry    bool   `json:"retry,omitzero"` // the same bytes may succeed when sent again
 	Text     string `json:"text,omitzero"`
 	Thinking string `json:"thinking,omitzero"`
 }
