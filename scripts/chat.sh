@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# From a fresh clone to a conversation. Only the answer goes to standard output.
+. "$(dirname "$0")/ensure.sh"
+scripts/build.sh >&2
+bxctl=bin/bxctl
+"$bxctl" init --practice >&2
+"$bxctl" up --detach >&2
+exec "$bxctl" chat

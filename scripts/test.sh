@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Every test there is. BOXMAKER_LLAMA=require and BOXMAKER_CONTAINERS=require turn
+# a real part that cannot run here from a loud line at the end into a failure.
+. "$(dirname "$0")/ensure.sh"
+need go
+want gcc git tmux python3
+export BOXMAKER_LLAMA="${BOXMAKER_LLAMA:-}" BOXMAKER_CONTAINERS="${BOXMAKER_CONTAINERS:-}"
+
+notes=()
+for c in $MISSING; do
+	notes+=("$c is not on this machine: the tests that need it were left out")
+done
+race=(-race)
+if ! command -v gcc >/dev/null; then
+	race=()
+	notes+=("the race detector (it needs a C compiler): the tests ran without it")
+fi
+
+mkdir -p .cache
+go -C tools build -o ../.cache/testlog ./testlog
+
+# The whole-system tests run real programs, so the race detector sees nothing in
+# them; they go last, when the rest is known to work.
+mapfile -t units < <(go list ./... | grep -v -E '^boxmaker/(e2e|bench|internal/walltest)(/|$)')
+mapfile -t whole < <(go list ./... | grep -E '^boxmaker/(e2e|bench|internal/walltest)(/|$)')
+
+run() {
+	rc=0
+	say "go vet"
+	go vet ./... || rc=1
+	go -C tools vet ./... || rc=1
+	say "unit, property and fuzz-seed tests ${race[*]}"
+	CGO_ENABLED=$([ "${#race[@]}" -gt 0 ] && echo 1 || echo 0) \
+		go test -json "${race[@]}" -timeout 10m "${units[@]}" || rc=1
+	say "tests of the tools"
+	go -C tools test -json ./... || rc=1
+	say "walls and whole-system tests"
+	[ "${#whole[@]}" = 0 ] || CGO_ENABLED=0 go test -json -timeout 15m "${whole[@]}" || rc=1
+	return "$rc"
+}
+rc=0
+run | .cache/testlog "${notes[@]}" || rc=1
+exit "$rc"
