@@ -1,0 +1,121 @@
+// Package durable writes files and folders so that they survive a power cut.
+//
+// When a function returns nil, the content and the name that leads to it have
+// been handed to the disk (fsync of the file, then of its folder), and a reader
+// sees either the whole new file or what was there before, never a part. When
+// a function fails, the old file stands, or the new one, whole: the caller can
+// not tell which, and may simply try again.
+//
+// It does not guard against two writers of one name (the last one wins), it
+// does not keep old versions, and it believes a disk that says it has synced.
+// Everything is relative to an *os.Root, so no name can lead out of it.
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+)
+
+// WriteFile replaces or creates name with data. The mode is exactly perm,
+// whatever the umask says.
+//
+//	openat(dir/.base.XXXXXXXXXX.tmp, O_CREAT|O_EXCL) fchmod write fsync close
+//	renameat(tmp, name) fsync(dir)
+//
+// A crash can leave a file named .<base>.<random>.tmp behind; nothing reads it.
+func WriteFile(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	return viaTemp(root, name, data, perm, func(tmp string) error {
+		return root.Rename(tmp, name)
+	})
+}
+
+// Create makes a new file name with data, and fails with an error that is
+// [fs.ErrExist] if there is one. The file appears under its name only once it
+// is whole. The file system must know hard links.
+//
+//	openat(dir/.base.XXXXXXXXXX.tmp, O_CREAT|O_EXCL) fchmod write fsync close
+//	linkat(tmp, name) unlinkat(tmp) fsync(dir)
+func Create(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	return viaTemp(root, name, data, perm, func(tmp string) error {
+		if err := root.Link(tmp, name); err != nil {
+			return err
+		}
+		return root.Remove(tmp)
+	})
+}
+
+// viaTemp writes data to a new file beside name, lets place put it there, and
+// syncs the folder. It leaves no temporary file behind when a step fails.
+func viaTemp(root *os.Root, name string, data []byte, perm fs.FileMode, place func(tmp string) error) error {
+	tmp := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text()[:10]+".tmp")
+	err := writeNew(root, tmp, data, perm)
+	if err == nil {
+		err = place(tmp)
+	}
+	if err != nil {
+		if rmErr := root.Remove(tmp); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
+			err = errors.Join(err, rmErr)
+		}
+		return fmt.Errorf("durable: write %s: %w", name, err)
+	}
+	return SyncDir(root, path.Dir(name))
+}
+
+func writeNew(root *os.Root, name string, data []byte, perm fs.FileMode) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	err = f.Chmod(perm)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Mkdir makes the folder name, whose parent must be there, and syncs the
+// parent. A folder that is there already is fine and keeps its mode; anything
+// else under that name is an error that is [fs.ErrExist].
+func Mkdir(root *os.Root, name string, perm fs.FileMode) error {
+	err := root.Mkdir(name, perm)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		fi, statErr := root.Stat(name)
+		if statErr != nil || !fi.IsDir() {
+			return fmt.Errorf("durable: make folder %s: %w", name, errors.Join(err, statErr))
+		}
+	case err != nil:
+		return fmt.Errorf("durable: make folder %s: %w", name, err)
+	default:
+		if err := root.Chmod(name, perm); err != nil {
+			return fmt.Errorf("durable: make folder %s: %w", name, err)
+		}
+	}
+	// Synced also when it was there: whoever made it may have died before.
+	return SyncDir(root, path.Dir(name))
+}
+
+// SyncDir syncs the folder name, so that the names in it are on disk. A file
+// system that has no notion of it (EINVAL) is taken at its word.
+func SyncDir(root *os.Root, name string) error {
+	d, err := root.Open(name)
+	if err != nil {
+		return fmt.Errorf("durable: sync folder %s: %w", name, err)
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("durable: sync folder %s: %w", name, err)
+	}
+	return nil
+}
