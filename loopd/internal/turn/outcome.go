@@ -1,0 +1,58 @@
+package turn
+
+import (
+	"fmt"
+
+	"boxmaker/internal/proto"
+)
+
+func (s *State) answered() proto.TurnEnd {
+	if s.Finish == "length" && s.Window > 0 && s.Context >= s.Window {
+		s.Full = true
+		return contextFull()
+	}
+	if s.Stopped {
+		return stopped()
+	}
+	return proto.TurnEnd{Outcome: proto.TurnAnswered}
+}
+
+func stopped() proto.TurnEnd {
+	return proto.TurnEnd{Outcome: proto.TurnStopped, Text: "You stopped this turn."}
+}
+
+func contextFull() proto.TurnEnd {
+	return proto.TurnEnd{Outcome: proto.TurnContextFull, Runbook: "context-full",
+		Text: "The conversation no longer fits the model's context window. Your next message starts a fresh window; the old one stays in the log."}
+}
+
+func (s *State) capped() proto.TurnEnd {
+	text := "The model kept repeating itself with tools, so the turn was ended: " + s.notice + "."
+	return proto.TurnEnd{Outcome: proto.TurnCapped, Text: text, Runbook: "runaway-stopped"}
+}
+
+// reasons says what the owner reads when a completion failed for good.
+var reasons = map[proto.Why]struct{ text, runbook string }{
+	proto.WhyStalled:      {"The inference server went silent in the middle of its answer. What had come is kept in the log.", "upstream-stalled"},
+	proto.WhyCut:          {"The inference server ended its answer before the end mark, twice.", "upstream-cut"},
+	proto.WhyServerError:  {"The inference server reported an error.", "upstream-error"},
+	proto.WhyUnreachable:  {"The inference server cannot be reached. Your message is kept; send another when the server is back.", "upstream-unreachable"},
+	proto.WhyUnauthorised: {"The inference server asks for an API key. Boxmaker's inference path holds no credentials.", "upstream-unauthorised"},
+	proto.WhyBadData:      {"The inference server sent something that llama-server does not send.", "upstream-bad-data"},
+	proto.WhyEmpty:        {"The model gave an empty answer, twice.", "empty-answer"},
+	proto.WhyLength:       {"The model used up its token limit before it came to an answer.", "answer-too-long"},
+	proto.WhyMarkup:       {"The model wrote a tool call as plain text, twice; nothing of it was run.", "tool-markup"},
+	proto.WhyBadCall:      {"The model made a tool call that does not parse; nothing of it was run.", "bad-tool-call"},
+}
+
+func failed(r *proto.Incomplete) proto.TurnEnd {
+	why, ok := reasons[r.Why]
+	if !ok {
+		why.text, why.runbook = "The completion failed.", "upstream-error"
+	}
+	text := why.text
+	if r.Detail != "" {
+		text = fmt.Sprintf("%s (%s)", text, r.Detail)
+	}
+	return proto.TurnEnd{Outcome: proto.TurnFailed, Text: text, Runbook: why.runbook}
+}
