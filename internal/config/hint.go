@@ -47,6 +47,8 @@ func typeAt(root reflect.Type, path []string) reflect.Type {
 		switch {
 		case t == nil:
 			return nil
+		case t.Kind() == reflect.Interface: // anything goes below it
+			return t
 		case t.Kind() == reflect.Map:
 			t = t.Elem()
 		case t.Kind() == reflect.Struct:

@@ -55,10 +55,10 @@ func secretLooking(key, value string, public bool) string {
 	if secretName(key) {
 		return "its key is named like one"
 	}
-	if hashName(key) && isHex(value) {
+	if hashName(key) && isHex(value) || isPath(value) {
 		return ""
 	}
-	if slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool { return !inRandom(r) }), random) {
+	if slices.ContainsFunc(strings.FieldsFunc(value, func(r rune) bool { return !inRandom(r) && r != '/' }), random) {
 		return "a long random string"
 	}
 	return ""
@@ -98,30 +98,42 @@ func isHex(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// inRandom reports the characters of base64, base64url and hex. A dot and a
-// slash end a run: file names and addresses are made of short parts. (A random
-// base64 text is cut at its slashes too, into parts of 64 on average.)
-func inRandom(r rune) bool {
-	return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '+' || r == '_' || r == '-' || r == '='
+// isPath: folders have random names often (caches, temporary ones).
+func isPath(s string) bool {
+	s = strings.TrimPrefix(s, "unix:")
+	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || strings.HasPrefix(s, "~/")
 }
 
-// random reports whether a run of such characters looks drawn by chance. Names
-// of models and files have letters and digits too, but in short words.
+// inRandom reports the characters of base64url and hex.
+func inRandom(r rune) bool {
+	return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("+_-=", r)
+}
+
+// random reports whether a run of such characters looks drawn by chance: one
+// long word in which the kind of letter changes often, or many short ones (as
+// base64 has them between its separators) in which it changes very often. Names
+// of models and files are made of words, which begin but do not go on so.
 func random(run string) bool {
-	longest := ""
-	for w := range strings.FieldsFuncSeq(run, func(r rune) bool { return strings.ContainsRune("+_-=", r) }) {
-		if len(w) > len(longest) {
-			longest = w
+	words := strings.FieldsFunc(run, func(r rune) bool { return strings.ContainsRune("+_-=/", r) })
+	for _, w := range words {
+		if len(w) >= 20 && changes(w) >= len(w)/5 && entropy(w) >= 3 {
+			return true
 		}
 	}
-	changes := 0
-	for i := 1; i < len(longest); i++ {
-		if kind(longest[i]) != kind(longest[i-1]) {
-			changes++
+	all := strings.Join(words, "")
+	return len(all) >= 24 && changes(all)*100 >= len(all)*45 && entropy(all) >= 3.5 &&
+		strings.ContainsAny(all, "0123456789") && strings.ToLower(all) != all && strings.ToUpper(all) != all
+}
+
+// changes counts where a letter is of another kind than the one before it.
+func changes(s string) int {
+	n := 0
+	for i := 1; i < len(s); i++ {
+		if kind(s[i]) != kind(s[i-1]) {
+			n++
 		}
 	}
-	mixed := changes >= len(longest)/5
-	return mixed && entropy(longest) >= 3 && (len(longest) >= 20 || len(run) >= 32 && len(longest) >= 14)
+	return n
 }
 
 func kind(c byte) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -18,14 +19,16 @@ type document struct {
 	parser unstable.Parser
 	root   reflect.Type
 	table  []string
-	lines  map[string]int // dotted key to line
+	lines  map[string]int  // dotted key to line
+	lists  map[string]bool // dotted keys that a [[heading]] opened
+	alien  [][]string      // keys that the program does not know, in file order
 }
 
 // walk checks every key's spelling and every value for secrets, before any
 // value is decoded: go-toml matches keys without regard to case, so that
 // "Idle" would otherwise count as "idle", and both may stand in one file.
 func walk(data []byte, into any) (*document, *Error) {
-	d := &document{root: reflect.TypeOf(into), lines: map[string]int{}}
+	d := &document{root: reflect.TypeOf(into), lines: map[string]int{}, lists: map[string]bool{}}
 	d.parser.Reset(data)
 	for d.parser.NextExpression() {
 		e := d.parser.Expression()
@@ -36,7 +39,12 @@ func walk(data []byte, into any) (*document, *Error) {
 				return d, err
 			}
 			d.table = path
-			d.note(path, line)
+			if e.Kind == unstable.ArrayTable {
+				d.lists[strings.Join(path, ".")] = true
+			}
+			if err := d.note(path, line, len(path)); err != nil {
+				return d, err
+			}
 		case unstable.KeyValue:
 			if err := d.keyValue(d.table, e); err != nil {
 				return d, err
@@ -48,14 +56,34 @@ func walk(data []byte, into any) (*document, *Error) {
 	if err := d.parser.Error(); err != nil {
 		return d, syntaxError(data, err)
 	}
+	if len(d.alien) > 0 {
+		return d, d.unknown()
+	}
 	return d, nil
 }
 
-func (d *document) note(path []string, line int) {
-	key := strings.Join(path, ".")
-	if d.lines[key] == 0 {
-		d.lines[key] = line
+// note keeps the line of a key, and checks its first n parts (those that name
+// tables) and the key itself against the types of the program.
+func (d *document) note(path []string, line, n int) *Error {
+	for i := range path {
+		at := path[:i+1]
+		key := strings.Join(at, ".")
+		if d.lines[key] == 0 {
+			d.lines[key] = line
+		}
+		t := typeAt(d.root, at)
+		if t == nil {
+			if !slices.ContainsFunc(d.alien, func(a []string) bool { return slices.Equal(a, at) }) {
+				d.alien = append(d.alien, slices.Clone(at))
+			}
+			return nil
+		}
+		// go-toml would take one [table] for a list of tables.
+		if i < n && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && !d.lists[key] {
+			return wrongType(line, at, t)
+		}
 	}
+	return nil
 }
 
 // path reads the key of an expression that stands in the table base.
@@ -94,7 +122,9 @@ func (d *document) keyValue(base []string, e *unstable.Node) *Error {
 	if err != nil {
 		return err
 	}
-	d.note(path, line)
+	if err := d.note(path, line, len(path)-1); err != nil {
+		return err
+	}
 	return d.value(path, line, e.Value(), typeAt(d.root, path))
 }
 
@@ -142,33 +172,28 @@ func fill(data []byte, into any) *Error {
 	if err == nil {
 		return nil
 	}
-	var missing *toml.StrictMissingError
-	if errors.As(err, &missing) && len(missing.Errors) > 0 {
-		return unknownKey(missing, into)
-	}
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		return badValue(bad, into)
 	}
-	// go-toml gives bare errors for some map keys only, and panics never.
-	return &Error{What: bare(err.Error()), Runbook: "config-bad-value"}
+	// Unknown keys have been found by walk; here they can only be those of a
+	// struct that it does not see through. Some map keys give bare errors.
+	return &Error{What: "the file does not fit the program: " + bare(err.Error()), Do: "compare it with the file that bxctl init writes", Runbook: "config-bad-value", Err: err}
 }
 
-func unknownKey(missing *toml.StrictMissingError, into any) *Error {
-	first := &missing.Errors[0]
-	line, _ := first.Position()
-	path := []string(first.Key())
-	parent, name := path[:len(path)-1], path[len(path)-1]
-	e := &Error{Line: line, Key: strings.Join(path, "."), Runbook: "config-unknown-key", What: fmt.Sprintf("unknown key %q", name)}
+// unknown tells of the first key that the program does not know.
+func (d *document) unknown() *Error {
+	path := d.alien[0]
+	parent, name, key := path[:len(path)-1], path[len(path)-1], strings.Join(path, ".")
+	e := &Error{Line: d.lines[key], Key: key, Runbook: "config-unknown-key", What: fmt.Sprintf("unknown key %q", name)}
 	if len(parent) > 0 {
 		e.What += fmt.Sprintf(" in [%s]", strings.Join(parent, "."))
 	}
-	if n := len(missing.Errors) - 1; n > 0 {
+	if n := len(d.alien) - 1; n > 0 {
 		e.What += fmt.Sprintf(" (and %d more unknown)", n)
 	}
-	root := reflect.TypeOf(into)
-	known := keysAt(root, parent)
-	switch near, home := nearest(name, known), tableOf(root, name); {
+	known := keysAt(d.root, parent)
+	switch near, home := nearest(name, known), tableOf(d.root, name); {
 	case near != "":
 		e.Do = fmt.Sprintf("did you mean %q?", near)
 	case home != "":
