@@ -3,8 +3,8 @@
 // When a function returns nil, the content and the name that leads to it have
 // been handed to the disk (fsync of the file, then of its folder), and a reader
 // sees either the whole new file or what was there before, never a part. When
-// a function fails, the old file stands, or the new one, whole: the caller can
-// not tell which, and may simply try again.
+// a function fails, the old file stands, or the new one, whole: the caller cannot
+// tell which. Trying again is safe (a Create that failed late then finds its own file).
 //
 // It does not guard against two writers of one name (the last one wins), it
 // does not keep old versions, and it believes a disk that says it has synced.
@@ -29,8 +29,12 @@ import (
 //
 // A crash can leave a file named .<base>.<random>.tmp behind; nothing reads it.
 func WriteFile(root *os.Root, name string, data []byte, perm fs.FileMode) error {
-	return viaTemp(root, name, data, perm, func(tmp string) error {
-		return root.Rename(tmp, name)
+	return replace(root, name, data, perm, do)
+}
+
+func replace(root *os.Root, name string, data []byte, perm fs.FileMode, step step) error {
+	return viaTemp(root, name, data, perm, step, func(tmp string) error {
+		return step("rename", func() error { return root.Rename(tmp, name) })
 	})
 }
 
@@ -41,19 +45,28 @@ func WriteFile(root *os.Root, name string, data []byte, perm fs.FileMode) error 
 //	openat(dir/.base.XXXXXXXXXX.tmp, O_CREAT|O_EXCL) fchmod write fsync close
 //	linkat(tmp, name) unlinkat(tmp) fsync(dir)
 func Create(root *os.Root, name string, data []byte, perm fs.FileMode) error {
-	return viaTemp(root, name, data, perm, func(tmp string) error {
-		if err := root.Link(tmp, name); err != nil {
+	return create(root, name, data, perm, do)
+}
+
+func create(root *os.Root, name string, data []byte, perm fs.FileMode, step step) error {
+	return viaTemp(root, name, data, perm, step, func(tmp string) error {
+		if err := step("link", func() error { return root.Link(tmp, name) }); err != nil {
 			return err
 		}
-		return root.Remove(tmp)
+		return step("remove", func() error { return root.Remove(tmp) })
 	})
 }
 
+// A step does one thing to the disk. Tests put one in that fails.
+type step func(name string, f func() error) error
+
+func do(_ string, f func() error) error { return f() }
+
 // viaTemp writes data to a new file beside name, lets place put it there, and
 // syncs the folder. It leaves no temporary file behind when a step fails.
-func viaTemp(root *os.Root, name string, data []byte, perm fs.FileMode, place func(tmp string) error) error {
+func viaTemp(root *os.Root, name string, data []byte, perm fs.FileMode, step step, place func(tmp string) error) error {
 	tmp := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text()[:10]+".tmp")
-	err := writeNew(root, tmp, data, perm)
+	err := writeNew(root, tmp, data, perm, step)
 	if err == nil {
 		err = place(tmp)
 	}
@@ -63,22 +76,28 @@ func viaTemp(root *os.Root, name string, data []byte, perm fs.FileMode, place fu
 		}
 		return fmt.Errorf("durable: write %s: %w", name, err)
 	}
-	return SyncDir(root, path.Dir(name))
+	return step("sync folder", func() error { return SyncDir(root, path.Dir(name)) })
 }
 
-func writeNew(root *os.Root, name string, data []byte, perm fs.FileMode) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-	if err != nil {
+func writeNew(root *os.Root, name string, data []byte, perm fs.FileMode, step step) error {
+	var f *os.File
+	err := step("open", func() (err error) {
+		f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		return err
+	})
+	if err == nil {
+		err = step("chmod", func() error { return f.Chmod(perm) })
+	}
+	if err == nil {
+		err = step("write", func() error { _, err := f.Write(data); return err })
+	}
+	if err == nil {
+		err = step("sync", f.Sync)
+	}
+	if f == nil {
 		return err
 	}
-	err = f.Chmod(perm)
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, step("close", f.Close))
 }
 
 // Mkdir makes the folder name, whose parent must be there, and syncs the
