@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"boxmaker/internal/strict"
 )
@@ -61,7 +62,11 @@ func (u Union) New(tag string) Message {
 
 // Decode decodes one message of the union. The result is a pointer.
 func (u Union) Decode(b []byte) (Message, error) {
-	tag, body, err := cutTag(b, "type")
+	inner, ok := bytes.CutPrefix(b, []byte("{"))
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: not an object", u.name, ErrTag)
+	}
+	tag, rest, err := cutTag(inner, "type")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", u.name, err)
 	}
@@ -69,57 +74,65 @@ func (u Union) Decode(b []byte) (Message, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%s: %w %q", u.name, ErrTag, clip(tag, 40))
 	}
-	if err := strict.Unmarshal(body, m); err != nil {
+	if err := strict.Unmarshal(object(rest), m); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", u.name, tag, err)
 	}
 	return m, nil
 }
 
 // Encode encodes one message with its tag.
-func Encode(m Message) ([]byte, error) {
+func Encode(m Message) ([]byte, error) { return Append(nil, m) }
+
+// Append appends what [Encode] gives to dst, which is left as it was on an error.
+func Append(dst []byte, m Message) ([]byte, error) {
 	body, err := strict.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Tag(), err)
+		return dst, fmt.Errorf("%s: %w", m.Tag(), err)
 	}
-	return addTag("type", m.Tag(), body), nil
+	return appendTagged(append(dst, '{'), "type", m.Tag(), body), nil
 }
 
-// addTag puts {"key":"tag" in front of the members of the object body.
-func addTag(key, tag string, body []byte) []byte {
-	b := make([]byte, 0, len(body)+len(key)+len(tag)+8)
-	b = append(b, `{"`...)
-	b = append(b, key...)
-	b = append(b, `":"`...)
-	b = append(b, tag...)
-	b = append(b, '"')
+// appendTagged appends "key":"tag" and the members of the object body, its
+// closing brace included.
+func appendTagged(dst []byte, key, tag string, body []byte) []byte {
+	dst = slices.Grow(dst, len(key)+len(tag)+len(body)+8)
+	dst = append(dst, '"')
+	dst = append(dst, key...)
+	dst = append(dst, `":"`...)
+	dst = append(dst, tag...)
+	dst = append(dst, '"')
 	if len(body) > 2 {
-		b = append(b, ',')
+		dst = append(dst, ',')
 	}
-	return append(b, body[1:]...)
+	return append(dst, body[1:]...)
 }
 
-// cutTag undoes addTag. Only the canonical place and form of the tag is taken.
-func cutTag(b []byte, key string) (tag string, body []byte, err error) {
-	rest, ok := bytes.CutPrefix(b, []byte(`{"`+key+`":"`))
+// cutTag undoes appendTagged. Only the canonical place and form of the tag is
+// taken. rest is what follows it: "}" alone, or "," and more.
+func cutTag(b []byte, key string) (tag string, rest []byte, err error) {
+	value, ok := bytes.CutPrefix(b, []byte(`"`+key+`":"`))
 	if !ok {
-		return "", nil, fmt.Errorf("%w: no %q in first place", ErrTag, key)
+		return "", nil, fmt.Errorf("%w: no %q in its place", ErrTag, key)
 	}
-	i := bytes.IndexByte(rest, '"')
-	if i < 0 || i+1 >= len(rest) {
+	i := bytes.IndexByte(value, '"')
+	if i < 0 {
 		return "", nil, fmt.Errorf("%w: cut short", ErrTag)
 	}
-	tag, rest = string(rest[:i]), rest[i+1:]
-	switch {
-	case rest[0] == '}' && len(rest) == 1:
-		return tag, []byte("{}"), nil
-	case rest[0] == ',' && len(rest) > 2:
-		body = make([]byte, len(rest))
-		copy(body, rest)
-		body[0] = '{'
-		return tag, body, nil
-	default:
+	tag, rest = string(value[:i]), value[i+1:]
+	if string(rest) != "}" && (len(rest) < 3 || rest[0] != ',') {
 		return "", nil, fmt.Errorf("%w: malformed after the tag", ErrTag)
 	}
+	return tag, rest, nil
+}
+
+// object makes an object of what cutTag left.
+func object(rest []byte) []byte {
+	if len(rest) == 1 {
+		return []byte("{}")
+	}
+	b := bytes.Clone(rest)
+	b[0] = '{'
+	return b
 }
 
 func clip(s string, n int) string {

@@ -1,10 +1,8 @@
 package proto
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"boxmaker/internal/strict"
@@ -37,16 +35,17 @@ type Header struct {
 }
 
 // Baseline is the first record of an epoch: all that stands in front of its
-// messages, as it was on that day. Raw members are sent as they are.
+// messages, as it was on that day. Raw members are sent as they are; like every
+// raw member of a record they must be in the form that [CheckRaw] accepts.
 type Baseline struct {
 	Model    string           `json:"model"`
 	Slot     int              `json:"slot"`
-	Sampling jsontext.Value   `json:"sampling"`       // object: every other constant member of the request, in order
-	Tools    jsontext.Value   `json:"tools"`          // array
-	System   jsontext.Value   `json:"system"`         // the system message
-	Carry    []jsontext.Value `json:"carry,omitzero"` // messages taken over from the epoch before
-	Template string           `json:"template"`       // SHA-256 of the chat template, hex; empty if unknown
-	Window   int64            `json:"window"`         // n_ctx of the slot in tokens
+	Sampling jsontext.Value   `json:"sampling"`        // object: every other constant member of the request, in order
+	Tools    jsontext.Value   `json:"tools"`           // array
+	System   jsontext.Value   `json:"system"`          // the system message
+	Carry    []jsontext.Value `json:"carry,omitempty"` // messages taken over from the epoch before
+	Template string           `json:"template"`        // SHA-256 of the chat template, hex; empty if unknown
+	Window   int64            `json:"window"`          // n_ctx of the slot in tokens
 }
 
 // User is a message of the owner that starts a turn.
@@ -149,90 +148,6 @@ func RecordKinds() []string {
 		kinds = append(kinds, k)
 	}
 	return kinds
-}
-
-// Message returns the raw message that a record adds to the prompt, or nil.
-func MessageOf(r Record) jsontext.Value {
-	switch r := r.(type) {
-	case *User:
-		return r.Message
-	case *Assistant:
-		return r.Message
-	case *Tool:
-		return r.Message
-	default:
-		return nil
-	}
-}
-
-// EncodeRecord gives one log line, without the newline:
-// {"v":1,"n":N,"time":"…","kind":"…",…}.
-func EncodeRecord(h Header, r Record) ([]byte, error) {
-	body, err := strict.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("record %s: %w", r.Kind(), err)
-	}
-	b := make([]byte, 0, len(body)+80)
-	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, RecordVersion, 10)
-	b = append(b, `,"n":`...)
-	b = strconv.AppendInt(b, h.N, 10)
-	b = append(b, `,"time":"`...)
-	b = append(b, Time(h.Time)...)
-	b = append(b, `",`...)
-	return append(b, addTag("kind", r.Kind(), body)[1:]...), nil
-}
-
-// DecodeRecord reads one log line. The result is a pointer.
-func DecodeRecord(line []byte) (Header, Record, error) {
-	h, kind, body, err := cutHeader(line)
-	if err != nil {
-		return h, nil, err
-	}
-	f := records[kind]
-	if f == nil {
-		return h, nil, fmt.Errorf("%w: unknown kind %q", ErrRecord, clip(kind, 40))
-	}
-	r := f()
-	if err := strict.Unmarshal(body, r); err != nil {
-		return h, nil, fmt.Errorf("%w: %s: %w", ErrRecord, kind, err)
-	}
-	return h, r, nil
-}
-
-// RecordKind reads only the header and kind of a log line.
-func RecordKind(line []byte) (Header, string, error) {
-	h, kind, _, err := cutHeader(line)
-	return h, kind, err
-}
-
-func cutHeader(line []byte) (h Header, kind string, body []byte, err error) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"v":`))
-	v, rest, ok2 := bytes.Cut(rest, []byte(`,"n":`))
-	if !ok || !ok2 {
-		return h, "", nil, fmt.Errorf("%w: no header", ErrRecord)
-	}
-	if string(v) != strconv.Itoa(RecordVersion) {
-		return h, "", nil, fmt.Errorf("%w %q, this program knows %d", ErrVersion, clip(string(v), 20), RecordVersion)
-	}
-	n, rest, ok := bytes.Cut(rest, []byte(`,"time":"`))
-	if !ok || len(rest) < len(timeForm)+2 || rest[len(timeForm)] != '"' || rest[len(timeForm)+1] != ',' {
-		return h, "", nil, fmt.Errorf("%w: no time", ErrRecord)
-	}
-	h.N, err = strconv.ParseInt(string(n), 10, 64)
-	if err != nil || h.N < 0 || strconv.FormatInt(h.N, 10) != string(n) {
-		return h, "", nil, fmt.Errorf("%w: bad number", ErrRecord)
-	}
-	if h.Time, err = ParseTime(string(rest[:len(timeForm)])); err != nil {
-		return h, "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	tagged := bytes.Clone(rest[len(timeForm)+1:])
-	tagged[0] = '{'
-	kind, body, err = cutTag(tagged, "kind")
-	if err != nil {
-		return h, "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	return h, kind, body, nil
 }
 
 func rawKind(what string, v jsontext.Value, want jsontext.Kind) error {
