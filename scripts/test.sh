@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Every test there is. BOXMAKER_LLAMA=require and BOXMAKER_CONTAINERS=require turn
-# a real part that cannot run here from a loud line at the end into a failure.
+# Every test there is. A real llama-server is fetched where it can be had
+# (BOXMAKER_LLAMA=skip leaves it out). BOXMAKER_LLAMA=require and
+# BOXMAKER_CONTAINERS=require turn a real part that cannot run here from a loud
+# line at the end into a failure.
 . "$(dirname "$0")/ensure.sh"
 need go
 want gcc git tmux python3
@@ -10,6 +12,14 @@ notes=()
 for c in $MISSING; do
 	notes+=("$c is not on this machine: the tests that need it were left out")
 done
+if [ "$BOXMAKER_LLAMA" = "" ] && [ -z "${LLAMA_SERVER:-}" ]; then
+	if LLAMA_SERVER=$(scripts/llama-from-debian.sh); then
+		export LLAMA_SERVER
+	else
+		unset LLAMA_SERVER
+		notes+=("a real llama-server (it cannot be had here): all of e2e/realllama was left out")
+	fi
+fi
 race=(-race)
 if ! command -v gcc >/dev/null; then
 	race=()
