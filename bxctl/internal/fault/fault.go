@@ -101,3 +101,6 @@ func Text(err error) string {
 func indent(s string) string {
 	return strings.ReplaceAll(strings.TrimRight(term.Safe(s), "\n"), "\n", "\n  ")
 }
+
+// Line gives err in one line that is safe for a terminal.
+func Line(err error) string { return term.Line(err.Error()) }

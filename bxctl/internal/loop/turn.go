@@ -1,0 +1,140 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+)
+
+// Hooks are told what happens in a turn, one call at a time.
+type Hooks struct {
+	Event func(proto.Message) // every event, the terminal one included
+	// Lost: the connection went, and is tried again. Back: the turn is joined
+	// again, and all its events come once more from its start.
+	Lost func(error)
+	Back func()
+}
+
+const (
+	patience   = 2 * time.Minute
+	firstPause = 50 * time.Millisecond
+	longPause  = time.Second
+)
+
+// Turn submits a message and follows its turn to the end. If loopd goes away
+// it submits the same origin again, for as long as Patience. The error is a
+// fault, or the context's.
+func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done, error) {
+	t := turn{client: c, submit: m, hooks: h}
+	if t.client.Patience == 0 {
+		t.client.Patience = patience
+	}
+	pause := firstPause
+	var gone time.Time // since when loopd is away
+	for first := true; ; first = false {
+		heard, done, err := t.once(ctx, first)
+		var e *proto.Error
+		switch {
+		case err == nil:
+			return done, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &e) && e.Code != proto.ErrNotReady && e.Code != proto.ErrSlowClient:
+			return nil, Explain(e)
+		case first && !heard && !errors.As(err, &e):
+			return nil, Explain(err) // nothing was begun yet
+		case permanent(err):
+			return nil, Explain(err)
+		}
+		now := time.Now()
+		if heard || gone.IsZero() {
+			gone, pause = now, firstPause
+			if h.Lost != nil {
+				h.Lost(err)
+			}
+		}
+		if now.Sub(gone) >= t.client.Patience {
+			return nil, t.givenUp(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		pause = min(pause*3/2, longPause)
+	}
+}
+
+// permanent reports errors that a second try can't mend.
+func permanent(err error) bool {
+	var f *fault.Fault
+	return errors.As(err, &f)
+}
+
+type turn struct {
+	client   Client
+	submit   *proto.Submit
+	hooks    Hooks
+	accepted bool
+}
+
+// once runs one connection. heard says that loopd sent something.
+func (t *turn) once(ctx context.Context, first bool) (heard bool, done *proto.Done, err error) {
+	conn, err := ipc.Dial(ctx, t.client.Path, proto.LoopEvents)
+	if err != nil {
+		return false, nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := conn.Send(t.submit); err != nil {
+		return false, nil, err
+	}
+	for {
+		m, err := conn.Recv()
+		if err != nil {
+			return heard, nil, err
+		}
+		if !heard && !first && t.hooks.Back != nil {
+			t.hooks.Back()
+		}
+		heard = true
+		switch m := m.(type) {
+		case *proto.Error:
+			if m.Code != proto.ErrNotReady && m.Code != proto.ErrSlowClient {
+				t.event(m)
+			}
+			return heard, nil, m
+		case *proto.Done:
+			t.event(m)
+			return heard, m, nil
+		case *proto.Accepted:
+			t.accepted = true
+			t.event(m)
+		default:
+			if proto.Terminal(m) {
+				return heard, nil, odd(m)
+			}
+			t.event(m)
+		}
+	}
+}
+
+func (t *turn) event(m proto.Message) {
+	if t.hooks.Event != nil {
+		t.hooks.Event(m)
+	}
+}
+
+func (t *turn) givenUp(err error) error {
+	f := &fault.Fault{Code: fault.NotRunning, What: "loopd went away and did not come back", Err: err, Key: "loopd-away",
+		Means: "it is not known whether the message was taken", Do: "start it with: bxctl up --detach; then ask again"}
+	if t.accepted {
+		f.Means = "the message is on disk and is answered when Boxmaker runs again"
+		f.Do = "start it with: bxctl up --detach; then read the answer with: bxctl sessions show " + t.submit.Session
+	}
+	return f
+}

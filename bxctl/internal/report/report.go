@@ -1,0 +1,218 @@
+// Package report is the state of the installation in words and as JSON.
+//
+// It only lays out what others found; all text of a server in it is cleaned
+// for the terminal.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
+)
+
+// Full is all that `bxctl status` shows.
+type Full struct {
+	Home  string        `json:"home"`
+	Up    *Up           `json:"up,omitzero"`    // nil: no bxctl up runs
+	Loopd *proto.Status `json:"loopd,omitzero"` // nil: loopd does not answer
+	Error string        `json:"error,omitzero"` // why Loopd is nil
+}
+
+// Up is the state of a running `bxctl up`.
+type Up struct {
+	PID     int       `json:"pid"`
+	Since   time.Time `json:"since"`
+	Version string    `json:"version"`
+	Model   string    `json:"model"`  // what serves the model, in words
+	State   string    `json:"state"`  // running, stopping, failed
+	Reason  string    `json:"reason"` // of failed
+	Roles   []Role    `json:"roles"`
+}
+
+// Role is one program that up runs.
+type Role struct {
+	Name     string    `json:"name"`
+	PID      int       `json:"pid"`   // 0: not now
+	Start    uint64    `json:"start"` // kernel's start time of PID, in clock ticks since boot
+	Since    time.Time `json:"since,omitzero"`
+	Restarts int       `json:"restarts"`
+	State    string    `json:"state"`            // running, waiting, stopped
+	Exit     string    `json:"exit,omitzero"`    // how it ended last time
+	UID      uint32    `json:"uid"`              // that it runs as
+	Missing  []string  `json:"missing,omitzero"` // protection that the kernel did not give
+}
+
+// Model says in a few words what answers.
+func Model(s proto.Server) string {
+	switch {
+	case s.Practice:
+		return "practice model (rules, not a language model)"
+	case s.Model == "":
+		return "model not known yet"
+	default:
+		return "model " + term.Line(s.Model)
+	}
+}
+
+// Brief is a few lines for the chat.
+func Brief(sc term.Screen, st *proto.Status, session string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "loopd %s, %s\n", st.State, term.Line(st.Detail))
+	fmt.Fprintf(&b, "%s, context %s tokens, %d slots\n", Model(st.Server), term.Count(st.Server.Context), st.Server.Slots)
+	for _, s := range st.Slots {
+		b.WriteString(slotLine(s) + "\n")
+	}
+	fmt.Fprintf(&b, "session %s, %d turns open in all\n", session, st.OpenTurns)
+	return sc.Dim(strings.TrimRight(b.String(), "\n"))
+}
+
+func slotLine(s proto.SlotState) string {
+	line := fmt.Sprintf("slot %s (id %d): ", term.Line(s.Name), s.ID)
+	if s.Session == "" {
+		line += "free"
+	} else {
+		line += "used by " + term.Line(s.Session)
+	}
+	if s.Waiting > 0 {
+		line += fmt.Sprintf(", %d waiting", s.Waiting)
+	}
+	return line
+}
+
+// Text gives the whole state for people.
+func (f Full) Text(sc term.Screen, now time.Time) string {
+	w := &writer{sc: sc, now: now}
+	w.head(f)
+	if f.Up != nil {
+		w.roles(f.Up)
+	}
+	if f.Loopd != nil {
+		w.loopd(f.Loopd)
+	}
+	return w.b.String()
+}
+
+type writer struct {
+	b   strings.Builder
+	sc  term.Screen
+	now time.Time
+}
+
+func (w *writer) row(name, text string) {
+	fmt.Fprintf(&w.b, "  %-13s %s\n", name, text)
+}
+
+func (w *writer) title(s string) { w.b.WriteString("\n" + w.sc.Bold(s) + "\n") }
+
+func (w *writer) head(f Full) {
+	state := "not running"
+	switch {
+	case f.Loopd != nil && f.Loopd.State == "ready":
+		state = w.sc.Good("ready")
+	case f.Loopd != nil:
+		state = w.sc.Warn(f.Loopd.State)
+		if d := term.Line(f.Loopd.Detail); d != "" {
+			state += " (" + d + ")"
+		}
+	case f.Up != nil:
+		state = w.sc.Bad("loopd does not answer")
+	}
+	w.b.WriteString(w.sc.Bold("Boxmaker") + ": " + state + "\n")
+	w.row("home", f.Home)
+	if f.Error != "" {
+		w.row("error", w.sc.Bad(term.Line(f.Error)))
+	}
+}
+
+func (w *writer) roles(u *Up) {
+	w.title("roles")
+	w.row("up", fmt.Sprintf("pid %d, since %s, version %s", u.PID, w.since(u.Since), term.Line(u.Version)))
+	if u.State != "running" {
+		w.row("", w.sc.Bad(u.State+": "+term.Line(u.Reason)))
+	}
+	for _, r := range u.Roles {
+		text := r.State
+		if r.PID != 0 {
+			text = fmt.Sprintf("pid %d, uid %d, since %s", r.PID, r.UID, w.since(r.Since))
+		}
+		if r.Restarts > 0 {
+			text += w.sc.Warn(fmt.Sprintf(", restarted %d times, last: %s", r.Restarts, term.Line(r.Exit)))
+		}
+		w.row(r.Name, text)
+		for _, m := range r.Missing {
+			w.row("", w.sc.Warn("missing: "+term.Line(m)))
+		}
+	}
+}
+
+func (w *writer) since(t time.Time) string {
+	return term.When(t, w.now) + " (" + term.Span(w.now.Sub(t)) + ")"
+}
+
+func (w *writer) loopd(st *proto.Status) {
+	w.title("model")
+	w.row("server", Model(st.Server))
+	if st.Server.Build != "" {
+		w.row("build", term.Line(st.Server.Build))
+	}
+	if st.Server.Context > 0 {
+		w.row("context", fmt.Sprintf("%s tokens a slot, %d slots", term.Count(st.Server.Context), st.Server.Slots))
+	}
+	if st.Server.Template != "" {
+		w.row("template", term.Clip(term.Line(st.Server.Template), 17))
+	}
+	if st.Baseline > 0 {
+		w.row("baseline", term.Count(st.Baseline)+" tokens of system prompt and tools")
+	}
+	for _, s := range st.Slots {
+		w.row("slot "+term.Line(s.Name), strings.TrimPrefix(slotLine(s), "slot "+term.Line(s.Name)+" "))
+	}
+	if st.OpenTurns > 0 {
+		w.row("open turns", term.Count(int64(st.OpenTurns)))
+	}
+	w.checks("self-test", st.Checks)
+	w.checks("confinement of loopd", st.Confinement)
+}
+
+func (w *writer) checks(title string, checks []proto.Check) {
+	if len(checks) == 0 {
+		return
+	}
+	w.title(title)
+	wide := 0
+	for _, c := range checks {
+		wide = max(wide, term.Columns(term.Line(c.Name)))
+	}
+	paint := map[string]func(string) string{"ok": w.sc.Good, "failed": w.sc.Bad, "skipped": w.sc.Warn, "pending": w.sc.Dim}
+	for _, c := range checks {
+		f := paint[c.State]
+		if f == nil {
+			f = w.sc.Warn
+		}
+		name := term.Line(c.Name)
+		line := "  " + f(fmt.Sprintf("%-8s", c.State)) + name
+		if d := term.Line(c.Detail); d != "" {
+			line += strings.Repeat(" ", wide-term.Columns(name)+2) + d
+		}
+		if c.Runbook != "" && c.State == "failed" {
+			line += " (see runbook: " + term.Line(c.Runbook) + ")"
+		}
+		w.b.WriteString(line + "\n")
+	}
+}
+
+// Missing picks the protection that a daemon said it lacks.
+func Missing(checks []proto.Check) []string {
+	var out []string
+	for _, c := range checks {
+		if c.State != "ok" {
+			out = append(out, strings.TrimSuffix(c.Name+": "+c.Detail, ": "))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

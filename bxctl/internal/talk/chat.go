@@ -1,0 +1,338 @@
+package talk
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/report"
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
+)
+
+// Chat is a conversation in plain lines on a terminal. A line that comes while
+// a turn runs is sent at once, and loopd queues it.
+type Chat struct {
+	Client     loop.Client
+	Screen     term.Screen
+	Lines      <-chan string // what the owner types; closed at its end
+	Interrupts <-chan os.Signal
+	Now        func() time.Time
+	Session    string // to go on with; empty: a new one
+	Sessions   string // folder of the session logs, to be named
+}
+
+// chatState is owned by the goroutine of Run.
+type chatState struct {
+	Chat
+	view     *View
+	jobs     []*job // the first one is shown
+	events   chan chatEvent
+	says     chan string // lines from requests on the side
+	running  int         // goroutines
+	leave    context.CancelFunc
+	used     bool // something was sent in this session
+	stopping bool
+	pending  string // lines that end in a backslash so far
+}
+
+// A job is one message under way.
+type job struct {
+	held []chatEvent // events that came while another job was shown
+}
+
+type chatEvent struct {
+	job   *job
+	show  func(*View)
+	ended bool
+	err   error
+}
+
+// Run talks until the owner leaves. The error is a fault of the start; a turn
+// that fails is shown and does not end the chat.
+func (c Chat) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	status, err := c.Client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	s := &chatState{Chat: c, events: make(chan chatEvent), says: make(chan string), leave: cancel}
+	s.view = &View{Answer: c.Screen, Notes: c.Screen, Stream: true, Chat: true, Now: c.Now}
+	resumed := s.Session != ""
+	if !resumed {
+		s.Session = loop.NewSession(c.Now())
+	}
+	s.greet(ctx, status, resumed)
+	s.loop(ctx)
+	cancel()
+	for s.running > 0 { // their hooks may be at a send
+		select {
+		case e := <-s.events:
+			s.countEnd(e)
+		case <-s.says:
+			s.running--
+		}
+	}
+	if s.used || resumed {
+		s.line(s.Screen.Dim("Go on later with: bxctl chat --session " + s.Session))
+	}
+	return nil
+}
+
+func (s *chatState) loop(ctx context.Context) {
+	lines := s.Lines
+	s.prompt(lines)
+	for {
+		if lines == nil && len(s.jobs) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case line, ok := <-lines:
+			if !ok {
+				lines = nil
+				s.line("")
+				continue
+			}
+			if !s.typed(ctx, line) {
+				return
+			}
+			s.prompt(lines)
+		case <-s.Interrupts:
+			if !s.interrupt(ctx) {
+				return
+			}
+		case e := <-s.events:
+			if s.take(e) {
+				s.prompt(lines)
+			}
+		case text := <-s.says:
+			s.running--
+			s.view.Note(strings.TrimRight(text, "\n"))
+			s.prompt(lines)
+		}
+	}
+}
+
+// prompt shows that the owner may type, where nothing else is under way.
+func (s *chatState) prompt(lines <-chan string) {
+	if len(s.jobs) > 0 || lines == nil {
+		return
+	}
+	mark := "> "
+	if s.pending != "" {
+		mark = ". "
+	}
+	fmt.Fprint(s.Screen.W, s.Screen.Bold(mark))
+}
+
+func (s *chatState) line(text string) { s.view.Note(text) }
+
+func (s *chatState) greet(ctx context.Context, st *proto.Status, resumed bool) {
+	s.line(s.Screen.Bold("Boxmaker") + " · " + report.Model(st.Server) + " · /help lists the commands")
+	if st.State != "ready" {
+		s.line(s.Screen.Warn("loopd is " + st.State + ": " + term.Line(st.Detail) + ". What you type is answered as soon as it is ready."))
+	}
+	s.place()
+	if resumed {
+		s.recent(ctx)
+	}
+}
+
+func (s *chatState) place() {
+	s.line(s.Screen.Dim("session " + s.Session + " · log " + s.Sessions + "/" + s.Session))
+}
+
+// recent shows how the session ended last time.
+func (s *chatState) recent(ctx context.Context) {
+	const rows = 6
+	var last []*proto.Past
+	_, err := s.Client.Past(ctx, s.Session, func(p *proto.Past) error {
+		if p.Text == "" || p.Role != "user" && p.Role != "assistant" {
+			return nil
+		}
+		if last = append(last, p); len(last) > rows {
+			last = last[1:]
+		}
+		return nil
+	})
+	if err != nil {
+		s.line(s.Screen.Warn("! " + term.Line(err.Error())))
+		return
+	}
+	for _, p := range last {
+		mark := "  "
+		if p.Role == "user" {
+			mark = "> "
+		}
+		s.line(s.Screen.Dim(term.Clip(mark+term.Line(p.Text), s.Screen.Width()-1)))
+	}
+	s.used = true
+}
+
+// typed handles one line; false ends the chat.
+func (s *chatState) typed(ctx context.Context, line string) bool {
+	line = strings.TrimRight(line, "\r\n")
+	if head, ok := strings.CutSuffix(line, "\\"); ok { // goes on in the next line
+		s.pending += head + "\n"
+		return true
+	}
+	line, s.pending = s.pending+line, ""
+	switch {
+	case strings.TrimSpace(line) == "":
+	case strings.HasPrefix(line, "//"):
+		s.send(ctx, line[1:])
+	case strings.HasPrefix(line, "/") && !strings.Contains(line, "\n"):
+		return s.command(ctx, strings.TrimSpace(line))
+	default:
+		s.send(ctx, line)
+	}
+	return true
+}
+
+const help = `/stop     end the running turn; messages that wait go on
+/new      begin a new session
+/status   what runs, and the state of this session
+/help     this list
+/quit     leave (Ctrl-D does too); a turn that runs goes on
+A line that ends in \ goes on in the next one. // at the start sends a slash.
+Ctrl-C stops the turn; a second one leaves.`
+
+func (s *chatState) command(ctx context.Context, line string) bool {
+	switch line {
+	case "/quit", "/exit":
+		return false
+	case "/help", "/?":
+		s.line(help)
+	case "/stop":
+		s.stop(ctx)
+	case "/status":
+		session := s.Session
+		s.aside(ctx, func(ctx context.Context) string { return s.statusOf(ctx, session) })
+	case "/new":
+		if len(s.jobs) > 0 {
+			s.line(s.Screen.Warn("! a turn runs in this session; wait for it, or /stop it first"))
+			break
+		}
+		s.Session, s.used = loop.NewSession(s.Now()), false
+		s.place()
+	default:
+		s.line(s.Screen.Warn("! there is no command " + term.Line(line) + "; /help lists them, and // at the start sends a slash"))
+	}
+	return true
+}
+
+func (s *chatState) statusOf(ctx context.Context, session string) string {
+	st, err := s.Client.Status(ctx)
+	if err != nil {
+		return fault.Text(err)
+	}
+	return report.Brief(s.Screen, st, session)
+}
+
+// aside does a request on the side and shows its text.
+func (s *chatState) aside(ctx context.Context, do func(context.Context) string) {
+	s.running++
+	go func() {
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		s.says <- do(short)
+	}()
+}
+
+func (s *chatState) stop(ctx context.Context) {
+	session := s.Session
+	s.aside(ctx, func(ctx context.Context) string {
+		running, err := s.Client.Stop(ctx, session)
+		switch {
+		case err != nil:
+			return fault.Text(err)
+		case !running:
+			return s.Screen.Dim("(no turn runs)")
+		default:
+			return s.Screen.Dim("(stopping)")
+		}
+	})
+}
+
+// interrupt handles Ctrl-C; false ends the chat.
+func (s *chatState) interrupt(ctx context.Context) bool {
+	if len(s.jobs) == 0 || s.stopping {
+		s.view.Note("")
+		return false
+	}
+	s.stopping = true
+	s.stop(ctx)
+	return true
+}
+
+func (s *chatState) send(ctx context.Context, text string) {
+	text, err := Check(text)
+	if err != nil {
+		s.line(s.Screen.Warn(strings.TrimRight(fault.Text(err), "\n")))
+		return
+	}
+	j := &job{}
+	s.jobs, s.used = append(s.jobs, j), true
+	s.running++
+	m := &proto.Submit{Session: s.Session, Origin: loop.NewOrigin(), Text: text, Surface: proto.SurfaceChat}
+	show := func(f func(*View)) { s.events <- chatEvent{job: j, show: f} }
+	go func() {
+		done, err := s.Client.Turn(ctx, m, loop.Hooks{
+			Event: func(m proto.Message) { show(func(v *View) { v.Event(m) }) },
+			Lost: func(error) {
+				show(func(v *View) { v.Note(v.Notes.Warn("! loopd went away; joining the turn again (nothing is lost)")) })
+			},
+			Back: func() { show((*View).Rejoined) },
+		})
+		if err == nil && done.Outcome != proto.TurnAnswered {
+			err = Unanswered(done)
+		}
+		s.events <- chatEvent{job: j, ended: true, err: err}
+	}()
+}
+
+// take shows an event, or holds it back while another turn is shown. It
+// reports whether a job ended.
+func (s *chatState) take(e chatEvent) bool {
+	if e.job != s.jobs[0] && !e.ended {
+		e.job.held = append(e.job.held, e)
+		return false
+	}
+	if !e.ended {
+		e.show(s.view)
+		return false
+	}
+	s.countEnd(e)
+	for i, j := range s.jobs {
+		if j == e.job {
+			s.jobs = append(s.jobs[:i], s.jobs[i+1:]...)
+			break
+		}
+	}
+	s.stopping = false
+	if e.err != nil && !isCancel(e.err) {
+		s.view.clear()
+		s.view.Note(s.Screen.Warn(strings.TrimRight(fault.Text(e.err), "\n")))
+	}
+	if len(s.jobs) > 0 {
+		next := s.jobs[0]
+		for _, h := range next.held {
+			h.show(s.view)
+		}
+		next.held = nil
+	}
+	return true
+}
+
+func (s *chatState) countEnd(e chatEvent) {
+	if e.ended {
+		s.running--
+	}
+}

@@ -1,0 +1,157 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/term"
+)
+
+// Detach starts an up of its own session and returns when loopd is ready. The
+// up goes on if ctx ends before that, or after the time wait.
+func Detach(ctx context.Context, o Options, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	began := o.Now()
+	if pid, err := Holder(o.Layout); err == nil && pid != 0 {
+		fmt.Fprintln(o.Out.W, running(o.Layout))
+		return o.awaited(o.await(ctx, nil))
+	}
+	args := []string{"up"}
+	if o.Model != "" {
+		path, err := setup.CheckModel(o.Model)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--model", path)
+	}
+	path := filepath.Join(o.Layout.Log, "up.log")
+	if err := os.MkdirAll(o.Layout.Log, 0o700); err != nil {
+		return broken("make the folder of the logs", err)
+	}
+	log, at, err := openUpLog(path)
+	if err != nil {
+		return broken("open "+path, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(o.Self, args...)
+	cmd.Env, cmd.Dir = o.Environ, "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return broken("start itself", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }() // ends with the child, or with this program
+	err = o.await(ctx, ended)
+	var e *endedError
+	if errors.As(err, &e) {
+		return o.failed(path, at, e.err)
+	}
+	if err := o.awaited(err); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out.W, "Boxmaker is ready after %s (pid %d, log %s).\n", term.Span(o.Now().Sub(began)), cmd.Process.Pid, path)
+	return nil
+}
+
+// openUpLog gives the log of detached ups and where the new one's part begins.
+func openUpLog(path string) (*os.File, int64, error) {
+	if st, err := os.Stat(path); err == nil && st.Size() > maxLog {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, 0, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	at, err := f.Seek(0, io.SeekEnd)
+	return f, at, err
+}
+
+// endedError: the new up ended before loopd was ready.
+type endedError struct{ err error }
+
+func (e *endedError) Error() string { return "up ended" }
+
+// await shows what Boxmaker waits for until it is ready.
+func (o Options) await(ctx context.Context, ended <-chan error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case err := <-ended:
+			cancel(&endedError{err})
+		case <-ctx.Done():
+		}
+	}()
+	show := func(s string) {
+		if o.Out.Terminal {
+			fmt.Fprint(o.Out.W, o.Out.Erase()+o.Out.Dim(term.Clip(term.Line(s), o.Out.Width()-1)))
+		} else {
+			fmt.Fprintln(o.Out.W, term.Line(s))
+		}
+	}
+	if o.Out.Terminal {
+		show("starting…")
+	}
+	err := Await(ctx, loop.Client{Path: o.Layout.Socket(roleLoopd, "bxctl", "loop")}, func(s string) { show("loopd is " + s) })
+	if err != nil {
+		err = context.Cause(ctx)
+	}
+	fmt.Fprint(o.Out.W, o.Out.Erase())
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// awaited explains a wait that had no end.
+func (o Options) awaited(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Fault{What: "Boxmaker runs, but is not ready yet", Means: "it goes on trying by itself",
+		Do: "see what it waits for with: bxctl status; or end it with: bxctl down", Key: "not-ready"}
+}
+
+// failed passes on what the new up wrote about its end.
+func (o Options) failed(path string, at int64, cause error) error {
+	f := &fault.Fault{What: "Boxmaker did not start", Key: "up-failed", Do: "see " + path}
+	text := ""
+	if b, err := os.ReadFile(path); err == nil && int64(len(b)) > at {
+		text = string(b[at:])
+	}
+	i := strings.LastIndex("\n"+text, "\nbxctl: ")
+	switch {
+	case cause == nil:
+		f.What, f.Do = "Boxmaker was stopped before it was ready", "start it again with: bxctl up --detach"
+	case i >= 0:
+		lines := strings.Split(strings.TrimSpace(text[i:]), "\n")
+		f.What += ": " + strings.TrimPrefix(lines[0], "bxctl: ")
+		var rest []string
+		for _, l := range lines[1:] {
+			rest = append(rest, strings.TrimPrefix(l, "  "))
+		}
+		f.Means = strings.Join(rest, "\n")
+		f.Key = ""
+	default:
+		f.Err = cause
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		f.Tail = lines[max(0, len(lines)-tailLen):]
+	}
+	return f
+}

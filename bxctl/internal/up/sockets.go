@@ -1,0 +1,171 @@
+package up
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/setup"
+	"boxmaker/internal/config"
+	"boxmaker/internal/ipc"
+)
+
+// listening holds the sockets of one role, open for as long as up runs: a
+// client that comes while the role starts again waits instead of failing.
+type listening struct {
+	files []*os.File
+	names []string
+	lns   []net.Listener
+}
+
+// listen makes the sockets of a role. As root the folder of each belongs to
+// its client, so that no other role can enter it; up made it afresh, so that
+// nothing of a former client lies in its way.
+func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, error) {
+	out := &listening{}
+	for _, sock := range r.Sockets {
+		path := l.Socket(r.Name, sock.Client, sock.File)
+		if err := out.add(sock.Name, path); err != nil {
+			out.close()
+			return nil, &fault.Fault{What: "the socket " + path + " can't be made", Err: err,
+				Do: "if another program serves it, stop that first", Key: "socket-busy"}
+		}
+		if root {
+			if err := give(path, clientUID(s, sock.Client)); err != nil {
+				out.close()
+				return nil, fmt.Errorf("giving %s to its client: %w", path, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (o *listening) add(name, path string) error {
+	ln, err := ipc.Listen(path)
+	if err != nil {
+		return err
+	}
+	o.lns = append(o.lns, ln)
+	u, ok := ln.(interface{ File() (*os.File, error) })
+	if !ok {
+		return errors.New("not a socket that can be handed over")
+	}
+	f, err := u.File()
+	if err != nil {
+		return err
+	}
+	o.files, o.names = append(o.files, f), append(o.names, name)
+	return nil
+}
+
+// env tells the role what it was handed.
+func (o *listening) env() []string {
+	if len(o.files) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("LISTEN_FDS=%d", len(o.files)), "LISTEN_FDNAMES=" + strings.Join(o.names, ":")}
+}
+
+// close removes the sockets: who dials now learns at once that nobody is there.
+func (o *listening) close() {
+	for _, ln := range o.lns {
+		_ = ln.Close()
+	}
+	for _, f := range o.files {
+		_ = f.Close()
+	}
+	o.lns, o.files = nil, nil
+}
+
+func clientUID(s setup.Settings, client string) uint32 {
+	if client == "bxctl" {
+		return uint32(os.Geteuid())
+	}
+	return s.UID(client)
+}
+
+// give makes a socket and its folder the client's.
+func give(path string, uid uint32) error {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		if err := os.Lchown(p, int(uid), int(uid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folders makes run/<listener>/<client>. As root they are made afresh, and
+// what stands above the clients' folders can be passed through and not read.
+func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
+	if err := os.MkdirAll(l.Run, 0o700); err != nil {
+		return err
+	}
+	if !root {
+		for _, r := range roles {
+			if r.Makes != "" {
+				if err := os.MkdirAll(filepath.Join(l.Run, filepath.Dir(r.Makes)), 0o700); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := os.Chmod(l.Run, 0o711); err != nil { //nolint:gosec // entered, not read
+		return err
+	}
+	for _, r := range roles {
+		dir := filepath.Join(l.Run, r.Name)
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o711); err != nil { //nolint:gosec // entered, not read
+			return err
+		}
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // whatever the umask is
+			return err
+		}
+		if r.Makes != "" {
+			if err := sharedFolder(filepath.Join(l.Run, filepath.Dir(r.Makes)), r.UID, s.UID(roleProxy)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sharedFolder is where a role makes its own socket: it may write there, the
+// client's group may enter, and what is made there belongs to that group.
+func sharedFolder(dir string, owner, client uint32) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Lchown(dir, int(owner), int(client)); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o710|fs.ModeSetgid) //nolint:gosec // for the client's group
+}
+
+// ownSessions makes the session logs loopd's, where they are not. Links are
+// left alone: loopd could have made one to a file of somebody else.
+func ownSessions(dir string, uid uint32) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := root.Lstat(path)
+		if err != nil || !owned(info, uid) {
+			return err
+		}
+		return root.Lchown(path, int(uid), int(uid))
+	})
+}

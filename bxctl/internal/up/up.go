@@ -1,0 +1,221 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/report"
+	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/config"
+	"boxmaker/internal/daemon"
+)
+
+// Options are one run of up.
+type Options struct {
+	Layout  config.Layout
+	Model   string // GGUF file that this run serves instead of what is configured
+	Self    string // path of bxctl; the other programs lie beside it
+	Environ []string
+	Out     term.Screen
+	Now     func() time.Time
+}
+
+// Run runs all roles until ctx ends; then it stops them and returns nil. A
+// Boxmaker that runs already is no error: Run says so and returns.
+func Run(ctx context.Context, o Options) error {
+	in, err := o.prepare()
+	if err != nil {
+		return err
+	}
+	roles, err := Plan(in)
+	if err != nil {
+		return err
+	}
+	if err := programs(roles, in); err != nil {
+		return err
+	}
+	syscall.Umask(maskSelf)
+	for _, dir := range []string{o.Layout.Run, o.Layout.Log, o.Layout.Sessions} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return broken("make the folder "+dir, err)
+		}
+	}
+	held, err := take(o.Layout)
+	if errors.Is(err, errLocked) {
+		fmt.Fprintln(o.Out.W, running(o.Layout))
+		return nil
+	}
+	if err != nil {
+		return broken("take the lock run/up.lock", err)
+	}
+	s := &session{o: o, in: in, roles: roles, out: &console{screen: o.Out, now: o.Now}}
+	return errors.Join(s.run(ctx), held.release())
+}
+
+// Running tells in a line that up runs already.
+func running(l config.Layout) string {
+	pid, err := Holder(l)
+	if err != nil || pid <= 0 {
+		return "Boxmaker runs already."
+	}
+	return fmt.Sprintf("Boxmaker runs already (pid %d). bxctl down ends it.", pid)
+}
+
+func broken(what string, err error) error {
+	return &fault.Fault{What: "up can't " + what, Err: err, Do: "look at the owner and the rights of that place", Key: "up-files"}
+}
+
+// prepare reads the configuration and finds what it needs.
+func (o Options) prepare() (Input, error) {
+	s, p, err := setup.Load(o.Layout)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Input{}, &fault.Fault{Code: fault.Usage, What: "Boxmaker is not set up in " + o.Layout.Home,
+			Do: "run bxctl init (for the practice model), or bxctl init --upstream http://HOST:PORT", Key: "not-set-up"}
+	}
+	if err != nil {
+		return Input{}, &fault.Fault{Code: fault.Usage, What: "the configuration can't be used", Err: err,
+			Do: "mend that line; nothing was started", Key: "config-invalid"}
+	}
+	if o.Model != "" {
+		if s.Model.File, err = setup.CheckModel(o.Model); err != nil {
+			return Input{}, err
+		}
+		s.Model.Kind = setup.Llama
+	}
+	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ}
+	if s.Model.Kind == setup.Llama {
+		in.Llama, err = findLlama(s.Model.Server)
+	}
+	return in, err
+}
+
+func findLlama(configured string) (string, error) {
+	name := configured
+	if name == "" {
+		name = "llama-server"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", &fault.Fault{Code: fault.Usage, What: "llama-server is not there", Err: err, Means: "it is looked for on PATH, or where model.llama_server in bxctl.toml says",
+			Do: "install llama.cpp, set model.llama_server, or use a server that runs already: bxctl init --upstream http://HOST:PORT", Key: "llama-server-missing"}
+	}
+	return path, nil
+}
+
+// programs checks that what is to be started is there.
+func programs(roles []Role, in Input) error {
+	need := []string{in.Self}
+	for _, r := range roles {
+		need = append(need, r.Path)
+		if r.Path == in.Self {
+			need = append(need, in.beside(r.Name))
+		}
+	}
+	for _, path := range need {
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+			return &fault.Fault{What: "the program " + path + " is not there", Err: err, Means: "all programs of Boxmaker lie in one folder, beside bxctl",
+				Do: "build them with: make build", Key: "program-missing"}
+		}
+	}
+	return nil
+}
+
+// session is one up that holds the lock.
+type session struct {
+	o     Options
+	in    Input
+	roles []Role
+	out   *console
+}
+
+func (s *session) run(ctx context.Context) error {
+	for _, name := range reap(s.o.Layout) {
+		s.out.say("up", "killed "+name+", which an earlier up had left behind")
+	}
+	if err := folders(s.o.Layout, s.roles, s.in.Settings, s.in.Root); err != nil {
+		return broken("make the folders of the sockets", err)
+	}
+	if s.in.Root {
+		if err := ownSessions(s.o.Layout.Sessions, s.in.Settings.UID(roleLoopd)); err != nil {
+			return broken("give the session logs to loopd's uid", err)
+		}
+	}
+	st := newStarter()
+	defer st.close()
+	keepers, err := s.keepers(st)
+	defer func() {
+		for _, k := range keepers {
+			k.socks.close()
+			_ = k.log.file.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	served := Served(s.in.Settings, s.in.Proxy)
+	s.out.say("up", "Boxmaker "+daemon.Version+" in "+s.o.Layout.Home+", with "+served)
+	watching, endWatch := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(watching)
+	}()
+	err = keepAll(ctx, keepers)
+	endWatch()
+	<-watched
+	if err == nil {
+		s.out.say("up", "stopped")
+		err = os.Remove(filepath.Join(s.o.Layout.Run, stateName))
+	}
+	return err
+}
+
+func (s *session) keepers(st *starter) ([]*keeper, error) {
+	up := report.Up{PID: os.Getpid(), Since: s.o.Now().UTC(), Version: daemon.Version,
+		Model: Served(s.in.Settings, s.in.Proxy), State: "running", Roles: []report.Role{}}
+	for _, r := range s.roles {
+		row := report.Role{Name: r.Name, State: "waiting", UID: r.UID}
+		if !s.in.Root {
+			row.UID = s.in.Owner
+		}
+		up.Roles = append(up.Roles, row)
+	}
+	b := newBoard(s.o.Layout, up)
+	b.change(func(*report.Up) {})
+	if b.err != nil {
+		return nil, broken("write run/up.json", b.err)
+	}
+	var out []*keeper
+	for _, r := range s.roles {
+		k, err := newKeeper(r, s.o.Layout.Run, s.o.Layout.Log, st, b, s.out)
+		if err != nil {
+			return out, broken("open the log of "+r.Name, err)
+		}
+		if k.socks, err = listen(s.o.Layout, r, s.in.Settings, s.in.Root); err != nil {
+			k.socks = &listening{}
+			return append(out, k), err
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// watch tells the owner when Boxmaker is ready, and what it waits for.
+func (s *session) watch(ctx context.Context) {
+	client := loop.Client{Path: s.o.Layout.Socket(roleLoopd, "bxctl", "loop")}
+	began := s.o.Now()
+	err := Await(ctx, client, func(state string) { s.out.say("up", "loopd is "+state) })
+	if err == nil {
+		s.out.say("up", "ready after "+term.Span(s.o.Now().Sub(began))+"; talk with: bxctl chat")
+	}
+}
