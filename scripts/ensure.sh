@@ -85,7 +85,7 @@ need_go() {
 			case $v in '' | '(none)') continue ;; esac
 			# From 1.21 on an older Go can fetch the toolchain that go.mod asks for.
 			dpkg --compare-versions "$v" ge 1.21 || continue
-			apt_install "$p" || continue
+			apt_install "$p" ca-certificates || continue # the latter to fetch modules
 			for d in "/usr/lib/go-${GO_WANTED%.*}/bin" /usr/bin; do
 				[ -x "$d/go" ] || continue
 				PATH=$d:$PATH
@@ -93,8 +93,11 @@ need_go() {
 			done
 		done
 	fi
-	say "Go $GO_WANTED or newer is needed, and this machine has $(go version 2>/dev/null || echo none)."
-	say "Its packages have none that is new enough, or installing needs root (or a sudo without a password)."
+	say "Go $GO_WANTED or newer is needed, and this machine has $(cd / && go version 2>/dev/null || echo none)."
+	if command -v go >/dev/null; then
+		go list -m 2>&1 | sed 's/^/  /' >&2 || true # its own words, for instance why it cannot fetch a newer one
+	fi
+	may_install || say "Nothing can be installed here: that needs apt-get, and root or a sudo without a password."
 	say "Install Go from your distribution or from the Go project's own page, put its bin folder on PATH, and try again."
 	exit 1
 }
