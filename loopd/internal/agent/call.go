@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"boxmaker/internal/proto"
+	"boxmaker/loopd/internal/broker"
+	"boxmaker/loopd/internal/capper"
+	"boxmaker/loopd/internal/prompt"
+	"boxmaker/loopd/internal/toolset"
+	"boxmaker/loopd/internal/turn"
+)
+
+// maxShownArgs bounds the arguments in an event; the log has them whole.
+const maxShownArgs = 16 << 10
+
+// startCall carries out one call of the model.
+func (c *conversation) startCall(ctx context.Context, act turn.Run) {
+	p, resumed, room := act.Pending, c.resumed, c.room()
+	c.resumed = false
+	req, err := toolset.DecodeCall(p.Call.Name, p.Call.Arguments)
+	c.showCall(p, req)
+	c.operate(ctx, func(ctx context.Context) finished {
+		started := c.a.cfg.Now()
+		if err != nil {
+			code := proto.CodeInternal
+			var bad *toolset.CallError
+			if errors.As(err, &bad) {
+				code = bad.Code
+			}
+			return c.toolRecord(p, &proto.CallResult{Outcome: proto.CallFailed, Code: code, Class: proto.ClassPublic, Text: err.Error()}, room, 0, "")
+		}
+		res, confirm := c.perform(ctx, p, req, resumed)
+		return c.toolRecord(p, res, room, c.a.cfg.Now().Sub(started), confirm)
+	})
+}
+
+// showCall tells those who follow what is asked for: of call_tool, the tool behind it.
+func (c *conversation) showCall(p turn.Pending, req toolset.Request) {
+	name, args := p.Call.Name, p.Call.Arguments
+	if r, ok := req.(toolset.CallRequest); ok {
+		name, args = r.Tool, r.Args
+	}
+	c.hub.send(&proto.ToolStarted{Call: p.ID.String(), Tool: valid(name), Args: valid(clip(args, maxShownArgs))})
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}
+
+// perform gives the result of a call, and the id to confirm once it is logged.
+func (c *conversation) perform(ctx context.Context, p turn.Pending, req toolset.Request, resumed bool) (*proto.CallResult, string) {
+	id := p.ID.String()
+	ok := func(text string) *proto.CallResult {
+		return &proto.CallResult{ID: id, Outcome: proto.CallOK, Class: proto.ClassPublic, Text: text}
+	}
+	switch r := req.(type) {
+	case toolset.ClockRequest:
+		return ok(toolset.Clock(c.a.cfg.Now(), cmp.Or(r.Zone, c.a.cfg.Settings.Prompt.Zone))), ""
+	case toolset.FindRequest:
+		tools, refused := c.a.cfg.Broker.Find(ctx, c.id, r.Query)
+		if refused != nil {
+			return refused, ""
+		}
+		return ok(toolset.FormatTools(tools)), ""
+	case toolset.CallRequest:
+		if resumed {
+			return c.a.cfg.Broker.Fate(ctx, id), id
+		}
+		return c.a.cfg.Broker.Call(ctx, &proto.Call{ID: id, Session: c.id, Tool: r.Tool, Args: r.Args}, func(m *proto.Asked) {
+			c.put(asked{m})
+		}), id
+	default:
+		return broker.NoBroker(id), ""
+	}
+}
+
+// toolRecord makes the record of a result: neutralised, capped once, for ever.
+// It may run beside the conversation, so it reads nothing of its state.
+func (c *conversation) toolRecord(p turn.Pending, res *proto.CallResult, room int, took time.Duration, confirm string) finished {
+	text, _ := c.a.serving.Neutral.Text(res.Text)
+	text, dropped := capper.Cap(text, room)
+	return finished{confirm: confirm, records: []proto.Record{&proto.Tool{
+		Call: p.ID.String(), Outcome: res.Outcome, Code: res.Code, Class: res.Class, Untrusted: res.Untrusted,
+		Dropped: res.Dropped + dropped, MS: took.Milliseconds(), Message: prompt.ToolMessage(p.Call.ID, text),
+	}}}
+}
+
+// minRoom is what a result may always use: enough for an honest error.
+const minRoom = 1 << 10
+
+// room is how many bytes a result may have: the configured cap, or less when the
+// window is nearly full. A token is taken to be at least one byte, the worst case.
+func (c *conversation) room() int {
+	most := int(c.a.cfg.Settings.Limits.Result)
+	if c.state.Window > 0 && c.state.Context > 0 {
+		most = min(most, int(c.state.Window-c.state.Context)/2)
+	}
+	return max(most, minRoom)
+}
+
+// refuseCall records a call that the turn's own rules keep from being run.
+func (c *conversation) refuseCall(act turn.Refuse) error {
+	outcome := proto.CallDenied
+	res := &proto.CallResult{Outcome: outcome, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
+	rec := c.toolRecord(act.Pending, res, c.room(), 0, "").records[0]
+	if _, err := c.append(rec); err != nil {
+		return err
+	}
+	c.showCall(act.Pending, nil)
+	c.announce(rec)
+	if act.Code == proto.CodeRepeatedCall {
+		c.hub.send(&proto.Notice{Kind: proto.NoticeRepeatedCall, Text: "The model repeated a call; it was not run again."})
+	}
+	return nil
+}
+
+// confirm tells brokerd, in its own time, that a result is in the log.
+func (a *Agent) confirm(id string) {
+	a.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+		defer cancel()
+		if err := a.cfg.Broker.Confirm(ctx, id); err != nil {
+			a.cfg.Log.Debug("brokerd did not take a confirmation", "call", id, "error", err.Error())
+		}
+	})
+}

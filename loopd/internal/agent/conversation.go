@@ -1,0 +1,324 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"boxmaker/internal/proto"
+	"boxmaker/loopd/internal/prompt"
+	"boxmaker/loopd/internal/session"
+	"boxmaker/loopd/internal/turn"
+)
+
+// Letters to a conversation.
+type (
+	submit struct {
+		m     *proto.Submit
+		reply chan joined
+	}
+	follow struct{ reply chan joined }
+	stop   struct{ reply chan bool }
+	resume struct{}
+	// asked and finished come from the conversation's own operation.
+	asked    struct{ m *proto.Asked }
+	finished struct {
+		records []proto.Record
+		confirm string // call id that brokerd may forget once the record is on disk
+	}
+)
+
+type joined struct {
+	stream *Stream
+	epoch  int
+	place  int64
+	err    error
+}
+
+// A conversation is one open session.
+type conversation struct {
+	a    *Agent
+	id   string
+	hub  *hub
+	busy atomic.Bool // a turn runs or waits
+
+	mu   sync.Mutex // guards mail
+	mail []any
+	wake chan struct{} // capacity 1
+
+	// Owned by run.
+	log     *session.Session
+	prompt  *prompt.Prompt
+	slotID  int // of the epoch, as its baseline says
+	state   turn.State
+	next    turn.Action
+	resumed bool               // the call in front may have been sent before a restart
+	cancel  context.CancelFunc // of the running operation; nil if none
+	ops     sync.WaitGroup
+}
+
+func newConversation(a *Agent, id string) *conversation {
+	c := &conversation{a: a, id: id, hub: newHub(), wake: make(chan struct{}, 1), next: turn.Rest{}}
+	c.state = turn.State{Session: id, Limits: turn.Limits{Rounds: a.cfg.Settings.Limits.ToolRounds}}
+	return c
+}
+
+func (c *conversation) put(m any) {
+	c.mu.Lock()
+	c.mail = append(c.mail, m)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conversation) take() []any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.mail
+	c.mail = nil
+	return m
+}
+
+func (c *conversation) waiting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mail) > 0
+}
+
+func (c *conversation) close() {
+	if c.log != nil {
+		c.log.Close()
+	}
+}
+
+// run is the conversation's life: open the log, then letters and work until it
+// has been idle for a while, the agent ends, or the log fails.
+func (c *conversation) run(ctx context.Context) {
+	if err := c.openLog(); err != nil {
+		c.refuse(sessionError(c.id, err))
+		return
+	}
+	idle := time.NewTimer(lingering)
+	defer idle.Stop()
+	for {
+		if err := c.work(ctx); err != nil {
+			c.die(err)
+			return
+		}
+		select {
+		case <-c.wake:
+			idle.Reset(lingering)
+		case <-idle.C:
+			if c.busy.Load() || c.hub.watched() || !c.a.retire(c, false) {
+				idle.Reset(lingering)
+				continue
+			}
+			return
+		case <-ctx.Done():
+			if c.cancel != nil {
+				c.cancel()
+			}
+			c.ops.Wait()
+			c.hub.fail(errEnding)
+			c.a.retire(c, true)
+			return
+		}
+	}
+}
+
+// die ends the agent after a failed write, and tells all who wait.
+func (c *conversation) die(err error) {
+	e := sessionError(c.id, err)
+	c.answerAll(e)
+	c.hub.fail(e)
+	c.a.fatal(err)
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.ops.Wait()
+	c.a.retire(c, true)
+}
+
+// refuse answers everybody with e until the mailbox is empty.
+func (c *conversation) refuse(e *proto.Error) {
+	for {
+		c.answerAll(e)
+		if c.a.retire(c, false) {
+			return
+		}
+	}
+}
+
+func (c *conversation) answerAll(e *proto.Error) {
+	for _, m := range c.take() {
+		switch m := m.(type) {
+		case submit:
+			m.reply <- joined{err: e}
+		case follow:
+			m.reply <- joined{err: e}
+		case stop:
+			m.reply <- false
+		case resume:
+			c.a.cfg.Log.Error("a session cannot go on", "session", c.id, "error", e.Text, "runbook", e.Runbook)
+		}
+	}
+}
+
+// openLog replays the session's newest epoch.
+func (c *conversation) openLog() error {
+	log, err := c.a.cfg.Store.Open(c.id, func(epoch int, h proto.Header, r proto.Record) error {
+		return c.fold(epoch, h.N, r)
+	})
+	if err != nil {
+		return err
+	}
+	c.log = log
+	if c.prompt != nil {
+		c.resumed = c.state.Phase == turn.Calling
+	}
+	if c.state.Phase != turn.Resting {
+		c.busy.Store(true)
+		c.hub.begin(c.state.Origin)
+	}
+	return nil
+}
+
+// fold takes one record that is on disk into prompt and state.
+func (c *conversation) fold(epoch int, n int64, r proto.Record) error {
+	if b, ok := r.(*proto.Baseline); ok {
+		p, err := prompt.New(b)
+		if err != nil {
+			return err
+		}
+		c.prompt, c.slotID = p, b.Slot
+	}
+	if m := proto.MessageOf(r); m != nil {
+		if c.prompt == nil {
+			return errors.New("agent: a message before the baseline")
+		}
+		if err := c.prompt.Append(m); err != nil {
+			return err
+		}
+	}
+	s, next, err := turn.Next(c.state, epoch, n, r)
+	if err != nil {
+		return err
+	}
+	c.state, c.next = s, next
+	return nil
+}
+
+// append makes records durable, then folds them. An error is fatal.
+func (c *conversation) append(recs ...proto.Record) (int64, error) {
+	first, err := c.log.Append(recs...)
+	if err != nil {
+		return 0, err
+	}
+	for i, r := range recs {
+		if err := c.fold(c.log.Epoch(), first+int64(i), r); err != nil {
+			return 0, err
+		}
+	}
+	return first, nil
+}
+
+// work handles all letters and does all that can be done without waiting.
+func (c *conversation) work(ctx context.Context) error {
+	for {
+		for _, m := range c.take() {
+			if err := c.handle(ctx, m); err != nil {
+				return err
+			}
+		}
+		for c.cancel == nil {
+			more, err := c.advance(ctx)
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+		}
+		c.busy.Store(c.state.Phase != turn.Resting || len(c.log.Pending()) > 0)
+		if !c.waiting() {
+			return nil
+		}
+	}
+}
+
+// advance takes one step and reports whether another can follow at once.
+func (c *conversation) advance(ctx context.Context) (bool, error) {
+	if !c.a.Ready() || ctx.Err() != nil {
+		return false, nil
+	}
+	switch act := c.next.(type) {
+	case turn.Rest:
+		if p := c.log.Pending(); len(p) > 0 {
+			return true, c.begin(&proto.User{Origin: p[0].Origin, Surface: p[0].Surface, Message: p[0].Message})
+		}
+		return false, nil
+	case turn.Infer:
+		c.startInfer(ctx, act)
+		return false, nil
+	case turn.Run:
+		c.startCall(ctx, act)
+		return false, nil
+	case turn.Refuse:
+		return true, c.refuseCall(act)
+	case turn.End:
+		return true, c.end(act.Record)
+	default:
+		return false, errors.New("agent: no rule for this action")
+	}
+}
+
+// begin starts the turn of a user record, in a new epoch if the old one is full.
+func (c *conversation) begin(u *proto.User) error {
+	fresh := c.log.Epoch() == 0
+	if fresh || c.state.Full {
+		if err := c.newEpoch(); err != nil {
+			return err
+		}
+	}
+	n, err := c.append(u)
+	if err != nil {
+		return err
+	}
+	c.busy.Store(true)
+	c.hub.begin(u.Origin)
+	c.hub.tell(past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u))
+	if !fresh && n == 1 {
+		c.hub.send(&proto.Notice{Kind: proto.NoticeNewEpoch,
+			Text: "The context was full, so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log."})
+	}
+	return nil
+}
+
+func (c *conversation) newEpoch() error {
+	b := c.a.serving.Baseline(c.slot().ID)
+	if c.log.Epoch() > 0 {
+		b.Carry = c.carry()
+	}
+	if err := c.log.StartEpoch(b); err != nil {
+		return err
+	}
+	return c.fold(c.log.Epoch(), 0, b)
+}
+
+// end closes the turn and tells everybody.
+func (c *conversation) end(rec proto.TurnEnd) error {
+	rec.Queued = len(c.log.Pending())
+	usage, answer := c.state.Usage, c.state.Answer
+	if _, err := c.append(&rec); err != nil {
+		return err
+	}
+	if rec.Outcome == proto.TurnStopped || rec.Outcome == proto.TurnFailed {
+		answer = ""
+	}
+	c.hub.finish(&proto.Done{Outcome: rec.Outcome, Text: rec.Text, Runbook: rec.Runbook, Answer: answer, Usage: usage})
+	return nil
+}

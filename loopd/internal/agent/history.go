@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"boxmaker/internal/proto"
+	"boxmaker/loopd/internal/prompt"
+	"boxmaker/loopd/internal/session"
+	"boxmaker/loopd/internal/turn"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// past shows a record as a client sees it in a session's history, or nil.
+func past(epoch int, h proto.Header, r proto.Record) *proto.Past {
+	p := &proto.Past{Record: h.N, Epoch: epoch, Time: proto.Time(h.Time)}
+	switch r := r.(type) {
+	case *proto.User:
+		p.Role = "user"
+		p.Text, _ = prompt.ParseUser(r.Message)
+	case *proto.Assistant:
+		m, err := prompt.ParseAssistant(r.Message)
+		if err != nil {
+			return nil
+		}
+		p.Role, p.Text, p.Thinking = "assistant", m.Content, m.Reasoning
+		if len(m.Calls) > 0 {
+			p.Tool, p.Args = m.Calls[0].Name, clip(m.Calls[0].Arguments, maxShownArgs)
+		}
+	case *proto.Tool:
+		p.Role = "tool"
+		_, p.Text, _ = prompt.ParseTool(r.Message)
+	case *proto.TurnEnd:
+		p.Role, p.Text = "turn", string(r.Outcome)
+	default:
+		return nil
+	}
+	return p
+}
+
+// History gives the past of a session to visit, oldest first: all epochs if
+// after is 0, else the records behind after in the newest epoch. It reads the
+// files and disturbs nobody. It ends before record end of epoch last; last 0
+// means all that is there.
+func (a *Agent) History(id string, after int64, last int, end int64, visit func(*proto.Past) error) error {
+	newest := last
+	if newest == 0 {
+		err := a.cfg.Store.Read(id, func(epoch int, _ proto.Header, _ proto.Record) error {
+			newest = epoch
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return a.cfg.Store.Read(id, func(epoch int, h proto.Header, r proto.Record) error {
+		if last > 0 && (epoch > last || epoch == last && h.N > end) {
+			return nil
+		}
+		if after > 0 && (epoch < newest || h.N <= after) {
+			return nil
+		}
+		if p := past(epoch, h, r); p != nil {
+			return visit(p)
+		}
+		return nil
+	})
+}
+
+// rejoin answers a message that is known already.
+func (c *conversation) rejoin(origin string, o session.Origin) joined {
+	first := []proto.Message{&proto.Accepted{Record: o.Record, Known: true}}
+	if o.End != nil {
+		done := &proto.Done{Outcome: o.End.Outcome, Text: o.End.Text, Runbook: o.End.Runbook}
+		done.Answer, done.Usage = c.answerOf(origin)
+		return joined{stream: c.hub.subscribe(origin, append(first, done)...)}
+	}
+	if c.state.Origin != origin || c.state.Phase == turn.Resting {
+		first = append(first, &proto.Waiting{Reason: proto.WaitQueue, Ahead: 1})
+	}
+	return joined{stream: c.hub.subscribe(origin, first...)}
+}
+
+// answerOf finds the answer of an ended turn in the log.
+func (c *conversation) answerOf(origin string) (answer string, usage proto.Usage) {
+	mine := false
+	_ = c.a.cfg.Store.Read(c.id, func(_ int, _ proto.Header, r proto.Record) error {
+		switch r := r.(type) {
+		case *proto.User:
+			mine = r.Origin == origin
+		case *proto.Completion:
+			if mine {
+				usage.Completions++
+				usage.Prompt += r.PromptN
+				usage.Cached += r.CacheN
+				usage.Generated += r.PredictedN
+			}
+		case *proto.Assistant:
+			if m, err := prompt.ParseAssistant(r.Message); mine && err == nil {
+				answer = m.Content
+			}
+		}
+		return nil
+	})
+	return answer, usage
+}
+
+// maxCarried bounds each text that a new epoch takes over from the old one.
+const maxCarried = 2 << 10
+
+// carry is what the next epoch of a full context starts with: the last exchange,
+// cut short, said to be what it is. Compaction will put its summary here.
+func (c *conversation) carry() []jsontext.Value {
+	var asked, answered string
+	_ = c.a.cfg.Store.Read(c.id, func(_ int, _ proto.Header, r proto.Record) error {
+		switch r := r.(type) {
+		case *proto.User:
+			asked, _ = prompt.ParseUser(r.Message)
+		case *proto.Assistant:
+			if m, err := prompt.ParseAssistant(r.Message); err == nil && m.Content != "" {
+				answered = m.Content
+			}
+		}
+		return nil
+	})
+	text := "(Boxmaker: the context window was full, so the conversation goes on in a fresh one. The last exchange, cut short, was:)"
+	if asked != "" {
+		text += "\nOwner: " + short(asked)
+	}
+	if answered != "" {
+		text += "\nYou: " + short(answered)
+	}
+	return []jsontext.Value{prompt.UserMessage(text)}
+}
+
+func short(s string) string {
+	if len(s) > maxCarried {
+		return valid(s[:maxCarried]) + " […]"
+	}
+	return s
+}

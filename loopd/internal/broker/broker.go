@@ -1,0 +1,133 @@
+// Package broker is loopd's side of broker.sock: it asks, brokerd decides.
+//
+// Every method gives an answer that a model can read; that there is no brokerd
+// is one of them. Nothing is ever sent twice by itself: a call whose connection
+// broke is looked up by its id.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+)
+
+// Client talks to brokerd. Each request is a connection of its own.
+type Client struct {
+	Socket string
+	// Grace is how long [Client.Fate] waits for a brokerd that is starting.
+	Grace time.Duration
+}
+
+// Call asks for one tool call. onAsked is called if the owner has to approve.
+// If the connection breaks after the request was sent, the fate is looked up;
+// the result is then perhaps unknown-fate. ctx ends the wait, not the call.
+func (c *Client) Call(ctx context.Context, call *proto.Call, onAsked func(*proto.Asked)) *proto.CallResult {
+	conn, err := ipc.Dial(ctx, c.Socket, proto.BrokerEvents)
+	if err != nil {
+		return NoBroker(call.ID)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := conn.Send(call); err != nil {
+		return c.Fate(ctx, call.ID)
+	}
+	return c.result(ctx, conn, call.ID, onAsked)
+}
+
+func (c *Client) result(ctx context.Context, conn *ipc.Conn, id string, onAsked func(*proto.Asked)) *proto.CallResult {
+	for {
+		m, err := conn.Recv()
+		switch {
+		case ctx.Err() != nil:
+			return unknown(id, "the wait for its result was ended")
+		case err != nil:
+			return c.Fate(ctx, id)
+		}
+		switch m := m.(type) {
+		case *proto.Asked:
+			if onAsked != nil && m.Call == id {
+				onAsked(m)
+			}
+		case *proto.CallResult:
+			if m.ID != id {
+				return failure(id, proto.CallUnknown, proto.CodeUnknownFate, "brokerd answered for another call")
+			}
+			return m
+		case *proto.Error:
+			return failure(id, proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+m.Text)
+		default:
+			return unknown(id, "brokerd gave an answer that does not fit")
+		}
+	}
+}
+
+// Fate asks how a call ended that was under way before.
+func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
+	deadline := time.Now().Add(c.Grace)
+	for {
+		m, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Fate{ID: id})
+		switch m := m.(type) {
+		case *proto.CallResult:
+			if m.ID == id {
+				return m
+			}
+		case *proto.Unknown:
+			if m.Never {
+				return failure(id, proto.CallFailed, proto.CodeInternal, "the call was interrupted before it started; it did not run")
+			}
+			return unknown(id, "brokerd has no result")
+		}
+		if err == nil {
+			return unknown(id, "brokerd gave an answer that does not fit")
+		}
+		if errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			return unknown(id, "brokerd cannot be asked")
+		}
+		select {
+		case <-ctx.Done():
+			return unknown(id, "the wait for its result was ended")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Find asks for tools. A missing brokerd is an error whose text the model reads.
+func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolInfo, *proto.CallResult) {
+	m, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.FindTools{Session: session, Query: query})
+	if list, ok := m.(*proto.ToolList); ok {
+		return list.Tools, nil
+	}
+	var refused *proto.Error
+	if errors.As(err, &refused) {
+		return nil, failure("", proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+refused.Text)
+	}
+	return nil, NoBroker("")
+}
+
+// Confirm tells brokerd that the result of a call is in the log. It is safe to
+// repeat.
+func (c *Client) Confirm(ctx context.Context, id string) error {
+	_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Confirm{ID: id})
+	return err
+}
+
+// NoBroker is the result of any call while no brokerd runs.
+func NoBroker(id string) *proto.CallResult {
+	return failure(id, proto.CallDenied, proto.CodeNoBroker,
+		"denied: no broker is running, so no tool can be used now. Tell the owner; do not try again")
+}
+
+func unknown(id, why string) *proto.CallResult {
+	return failure(id, proto.CallUnknown, proto.CodeUnknownFate,
+		"it is not known whether this call ran: "+why+". Do not repeat it; check its effect another way, or tell the owner")
+}
+
+func failure(id string, o proto.CallOutcome, code proto.Code, text string) *proto.CallResult {
+	return &proto.CallResult{ID: id, Outcome: o, Code: code, Class: proto.ClassPublic, Text: fmt.Sprintf("%s: %s.", code, text)}
+}

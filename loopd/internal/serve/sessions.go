@@ -1,0 +1,75 @@
+package serve
+
+import (
+	"strings"
+
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+)
+
+// defaultRows is how many sessions a list has when the client names no number.
+const defaultRows = 100
+
+func (s *server) list(m *proto.ListSessions, out *ipc.Stream) error {
+	all, err := s.cfg.Store.List()
+	if err != nil {
+		return err
+	}
+	limit := m.Limit
+	if limit == 0 {
+		limit = defaultRows
+	}
+	list := &proto.SessionList{Sessions: []proto.SessionInfo{}}
+	for _, info := range all {
+		if !strings.HasPrefix(info.Session, m.Prefix) {
+			continue
+		}
+		if len(list.Sessions) == limit {
+			list.More = true
+			break
+		}
+		info.Open = s.cfg.Agent.Busy(info.Session)
+		list.Sessions = append(list.Sessions, info)
+	}
+	return out.Send(list)
+}
+
+// detail sums a session up from its files.
+func (s *server) detail(id string, out *ipc.Stream) error {
+	if err := s.exists(id); err != nil {
+		return err
+	}
+	d := &proto.SessionDetail{}
+	queued := map[string]bool{}
+	err := s.cfg.Store.Read(id, func(_ int, _ proto.Header, r proto.Record) error {
+		switch r := r.(type) {
+		case *proto.Baseline:
+			d.Model, d.Slot, d.Usage.Window, d.Usage.Context = r.Model, r.Slot, r.Window, 0
+		case *proto.Queued:
+			queued[r.Origin] = true
+		case *proto.User:
+			delete(queued, r.Origin)
+		case *proto.TurnEnd:
+			d.Turns++
+		case *proto.Completion:
+			u := &d.Usage
+			u.Completions++
+			u.Prompt += r.PromptN
+			u.Cached += r.CacheN
+			u.Generated += r.PredictedN
+			u.PromptMS += r.PromptUS / 1000
+			u.GenerateMS += r.PredictedUS / 1000
+			u.Context = r.CacheN + r.PromptN + r.PredictedN
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.Queued = len(queued)
+	if d.Info, err = s.cfg.Store.Info(id); err != nil {
+		return err
+	}
+	d.Info.Open = s.cfg.Agent.Busy(id)
+	return out.Send(d)
+}
