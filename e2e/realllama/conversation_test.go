@@ -1,0 +1,171 @@
+package realllama
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"boxmaker/internal/proto"
+)
+
+func TestSelfTestPasses(t *testing.T) {
+	each(t, func(t *testing.T, m model) {
+		h, _ := newDeskHouse(t, m, "")
+		st, err := h.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("server %+v, baseline %d tokens", st.Server, st.Baseline)
+		if len(st.Checks) == 0 {
+			t.Error("no checks")
+		}
+		for _, c := range st.Checks {
+			t.Logf("%s: %s %s", c.Name, c.State, c.Detail)
+			if c.State != "ok" {
+				t.Errorf("check %s: %s %s", c.Name, c.State, c.Detail)
+			}
+		}
+		if s := st.Server; s.Build == "" || s.Slots != 3 || s.Context != 32768 || len(s.Template) != 64 {
+			t.Errorf("server: %+v", s)
+		}
+	})
+}
+
+func TestScriptedConversation(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		turns := []struct {
+			text   string
+			script []string
+			codes  []proto.Code
+		}{
+			{"Hello.", []string{"hello"}, nil},
+			{"What time is it?", []string{"clock", "answer"}, []proto.Code{""}},
+			{"List my files.", []string{"find", "run", "both", "answer"}, []proto.Code{proto.CodeNoBroker, proto.CodeNoBroker, "", proto.CodeNoBroker}},
+			{"Thanks, bye.", []string{"bye"}, nil},
+		}
+		var xs []exchange
+		for i, tt := range turns {
+			if i == 3 { // a restart in between changes nothing
+				h.end("loopd")
+				h.launchLoopd()
+			}
+			d.say(0, tt.script...)
+			o := h.turn("chat-script", tt.text, proto.TurnAnswered)
+			last := replies()[tt.script[len(tt.script)-1]]
+			if o.Done.Answer != last.say {
+				t.Errorf("turn %d: answer %q, want %q", i, o.Done.Answer, last.say)
+			}
+			var think string
+			for _, name := range tt.script {
+				think += replies()[name].think + "\n"
+			}
+			if got := o.thinking(); got != think {
+				t.Errorf("turn %d: thinking %q, want %q", i, got, think)
+			}
+			if got := o.results(); !slices.Equal(got, tt.codes) {
+				t.Errorf("turn %d: results %q, want %q", i, got, tt.codes)
+			}
+			if n := o.notices(); n != nil {
+				t.Errorf("turn %d: notices %v", i, n)
+			}
+			xs = d.exchanges(0)
+		}
+		wantExtensions(t, h, "chat-script", xs)
+		wantExactCache(t, xs)
+		if xs[0].Stream.Timings.Cache != 0 {
+			t.Errorf("the first request found %d tokens in a fresh slot", xs[0].Stream.Timings.Cache)
+		}
+		wantFigures(t, h, "chat-script", xs)
+		for _, x := range records[*proto.Tool](h, "chat-script") {
+			denied := x.Outcome == proto.CallDenied && strings.Contains(string(x.Message), `"denied: no broker`)
+			if denied != (x.Code == proto.CodeNoBroker) {
+				t.Errorf("result %s %s: %s", x.Outcome, x.Code, x.Message)
+			}
+		}
+	})
+}
+
+// wantFigures checks that the log has the server's figures.
+func wantFigures(t *testing.T, h *house, session string, xs []exchange) {
+	t.Helper()
+	var got, want []timings
+	for _, r := range records[*proto.Completion](h, session) {
+		got = append(got, timings{int(r.CacheN), int(r.PromptN), int(r.PredictedN)})
+	}
+	for _, x := range xs {
+		if x.Stream.Timings != nil {
+			want = append(want, *x.Stream.Timings)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("figures in the log of %s: %v, want %v", session, got, want)
+	}
+}
+
+// With nobody's help: replies as the model gives them.
+func TestConversation(t *testing.T) {
+	each(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		for _, text := range []string{"Hello, who are you?", "What time is it?", "Which tools have you got? Look for one that lists files.", "Thanks. Say good bye."} {
+			o := h.start("chat-free", text, nil)()
+			t.Logf("%s: %d completions, results %q, notices %v, answer %.60q", o.Done.Outcome, o.Done.Usage.Completions, o.results(), o.notices(), o.Done.Answer)
+			if k := o.Done.Outcome; k != proto.TurnAnswered && k != proto.TurnCapped {
+				t.Errorf("%q: outcome %s: %s", text, k, o.Done.Text)
+			}
+		}
+		xs := d.exchanges(0)
+		wantExtensions(t, h, "chat-free", xs)
+		wantFigures(t, h, "chat-free", xs)
+		if m.tiny() {
+			wantExactCache(t, xs)
+		}
+	})
+}
+
+func TestTwoSessionsOnTwoSlots(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		h.turn("chat-live", "Hello.", proto.TurnAnswered)
+		h.turn("job-night", "Sum up the day.", proto.TurnAnswered)
+		for range 3 { // at the same time
+			live := h.start("chat-live", "And what else?", nil)
+			job := h.start("job-night", "Go on with the job.", nil)
+			for _, o := range []outcome{live(), job()} {
+				if o.Done.Outcome != proto.TurnAnswered && o.Done.Outcome != proto.TurnCapped {
+					t.Errorf("outcome %s: %s", o.Done.Outcome, o.Done.Text)
+				}
+				if n := o.notices(); slices.Contains(n, proto.NoticeColdCache) {
+					t.Errorf("notices %v", n)
+				}
+			}
+		}
+		for slot, session := range []string{"chat-live", "job-night"} {
+			xs := d.exchanges(slot)
+			if len(xs) < 4 {
+				t.Errorf("%d requests on slot %d", len(xs), slot)
+			}
+			wantExtensions(t, h, session, xs)
+			wantExactCache(t, xs)
+		}
+		if xs := d.exchanges(2); len(xs) != 0 {
+			t.Errorf("%d requests on a slot that is nobody's", len(xs))
+		}
+	})
+}
+
+// No desk: the real proxy and the real server face each other.
+func TestUpstreams(t *testing.T) {
+	each(t, func(t *testing.T, m model) {
+		t.Run("unix", func(t *testing.T) {
+			s := startServer(t, m)
+			h := newHouse(t, "unix:"+s.socket, "")
+			h.turn("chat-unix", "Hello.", proto.TurnAnswered)
+		})
+		t.Run("tcp", func(t *testing.T) {
+			s := startTCPServer(t, m)
+			h := newHouse(t, "tcp:"+s.addr, "")
+			h.turn("chat-tcp", "Hello.", proto.TurnAnswered)
+		})
+	})
+}

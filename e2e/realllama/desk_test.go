@@ -1,0 +1,328 @@
+package realllama
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// A desk is a reverse proxy between inferproxy and llama-server. It passes
+// everything on, and of each chat request it keeps the bytes as they came. A
+// script may have it put a logit_bias in front of the body that it passes on; the
+// rest of the body is what came. While the server is down, so is the desk.
+type desk struct {
+	t      *testing.T
+	server *server
+	socket string
+	http   *http.Server // nil while down
+	serves sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	script  map[int][]string
+	records []*exchange
+}
+
+// An exchange is one chat request and what came back. The desk's exchanges
+// method gives copies.
+type exchange struct {
+	Body   []byte // as it came
+	Slot   int
+	Bias   string // what was put in front, if anything
+	Stream stream
+}
+
+// newDesk starts a desk in front of s.
+func newDesk(t *testing.T, s *server) *desk {
+	t.Helper()
+	d := &desk{t: t, server: s, socket: filepath.Join(shortDir(t), "desk.sock"), script: map[int][]string{}}
+	d.open()
+	t.Cleanup(d.close)
+	return d
+}
+
+func (d *desk) open() {
+	d.t.Helper()
+	ln, err := net.Listen("unix", d.socket)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	srv := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
+	d.http = srv
+	d.serves.Go(func() { _ = srv.Serve(ln) })
+}
+
+func (d *desk) close() {
+	if d.http != nil {
+		_ = d.http.Close()
+		d.http = nil
+	}
+	d.serves.Wait()
+}
+
+// crash kills the server with SIGKILL, and with it every stream.
+func (d *desk) crash() {
+	d.server.kill()
+	d.close()
+}
+
+// revive starts the server again.
+func (d *desk) revive() {
+	d.t.Helper()
+	d.server.start()
+	d.open()
+}
+
+// say scripts the next replies of a slot: names of replies, one a request.
+func (d *desk) say(slot int, names ...string) {
+	d.t.Helper()
+	for _, n := range names {
+		id, ok := d.server.model.tokens["reply "+n]
+		if !ok {
+			d.t.Fatalf("no reply %q", n)
+		}
+		d.bias(slot, fmt.Sprintf("[[%d,100]]", id))
+	}
+}
+
+// drone scripts one reply of a slot that thinks until max_tokens, or its thinking
+// cap, and answers without an end.
+func (d *desk) drone(slot int) {
+	tk := d.server.model.tokens
+	d.bias(slot, fmt.Sprintf("[[%d,-100],[%d,-100],[%d,-100]]", tk["turn-end"], tk["think-end"], tk["think-stop"]))
+}
+
+// think scripts one reply of a slot that thinks until its thinking cap.
+func (d *desk) think(slot int) {
+	tk := d.server.model.tokens
+	d.bias(slot, fmt.Sprintf("[[%d,-100],[%d,-100]]", tk["think-end"], tk["think-stop"]))
+}
+
+func (d *desk) bias(slot int, bias string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.script[slot] = append(d.script[slot], bias)
+}
+
+// exchanges gives the chat requests of a slot since the last forget.
+func (d *desk) exchanges(slot int) []exchange {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []exchange
+	for _, x := range d.records {
+		if x.Slot == slot {
+			out = append(out, *x)
+		}
+	}
+	return out
+}
+
+// forget drops what was recorded; the self-test's requests, for instance.
+func (d *desk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.records = nil
+}
+
+// ServeHTTP passes one request on.
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var x *exchange
+	if r.Method == http.MethodPost && r.URL.Path == "/v1/chat/completions" {
+		x = d.record(body)
+		body = x.biased()
+	}
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, "http://llama"+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	req.Header = r.Header.Clone()
+	resp, err := d.server.client.Do(req)
+	if err != nil {
+		if r.Context().Err() == nil {
+			panic(http.ErrAbortHandler) // the client sees the connection close, as it would without a desk
+		}
+		return
+	}
+	defer resp.Body.Close()
+	for k, v := range resp.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(resp.StatusCode)
+	if x != nil {
+		d.mu.Lock()
+		x.Stream.Status = resp.StatusCode
+		d.mu.Unlock()
+	}
+	if err := d.pass(r.Context(), w, resp.Body, x); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pass copies a response as it comes.
+func (d *desk) pass(ctx context.Context, w http.ResponseWriter, from io.Reader, x *exchange) error {
+	flush := http.NewResponseController(w)
+	if err := flush.Flush(); err != nil {
+		return err
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if x != nil {
+				d.mu.Lock()
+				_, _ = x.Stream.Write(buf[:n])
+				d.mu.Unlock()
+			}
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return werr
+			}
+			if ferr := flush.Flush(); ferr != nil {
+				return ferr
+			}
+		}
+		if err == io.EOF {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *desk) record(body []byte) *exchange {
+	var head struct {
+		Slot int `json:"id_slot"`
+	}
+	if err := json.Unmarshal(body, &head); err != nil {
+		d.t.Errorf("a chat request is not JSON: %v", err)
+	}
+	x := &exchange{Body: bytes.Clone(body), Slot: head.Slot}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.script[head.Slot]; len(q) > 0 {
+		x.Bias, d.script[head.Slot] = q[0], q[1:]
+	}
+	d.records = append(d.records, x)
+	return x
+}
+
+// biased is the body with the bias in front.
+func (x *exchange) biased() []byte {
+	if x.Bias == "" {
+		return x.Body
+	}
+	return append([]byte(`{"logit_bias":`+x.Bias+`,`), x.Body[1:]...)
+}
+
+// A stream is what was read of an event stream. It takes bytes as they come.
+type stream struct {
+	Status    int
+	Reasoning string
+	Content   string
+	Calls     []string // name and arguments
+	Finish    string
+	Error     string
+	Done      bool
+	Timings   *timings
+	Usage     *struct {
+		Prompt int `json:"prompt_tokens"`
+	}
+	raw []byte // an unfinished line
+}
+
+type timings struct {
+	Cache     int `json:"cache_n"`
+	Prompt    int `json:"prompt_n"`
+	Predicted int `json:"predicted_n"`
+}
+
+// next is cache_n of a request that strictly extends this one and whose history
+// renders to the same tokens.
+func (t timings) next() int { return t.Cache + t.Prompt + t.Predicted - 1 }
+
+// Write takes a piece of the stream.
+func (s *stream) Write(b []byte) (int, error) {
+	s.raw = append(s.raw, b...)
+	for {
+		line, rest, ok := bytes.Cut(s.raw, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		s.raw = rest
+		if data, ok := strings.CutPrefix(strings.TrimRight(string(line), "\r"), "data: "); ok {
+			if err := s.event(data); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func (s *stream) event(data string) error {
+	if data == "[DONE]" {
+		s.Done = true
+		return nil
+	}
+	var e struct {
+		Choices []struct {
+			Finish string `json:"finish_reason"`
+			Delta  struct {
+				Reasoning string `json:"reasoning_content"`
+				Content   string `json:"content"`
+				Calls     []struct {
+					Index    int `json:"index"`
+					Function struct {
+						Name string `json:"name"`
+						Args string `json:"arguments"`
+					} `json:"function"`
+				} `json:"tool_calls"`
+			} `json:"delta"`
+		} `json:"choices"`
+		Timings *timings `json:"timings"`
+		Usage   *struct {
+			Prompt int `json:"prompt_tokens"`
+		} `json:"usage"`
+		Error *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		return fmt.Errorf("event %q: %w", data, err)
+	}
+	if e.Error != nil {
+		s.Error = e.Error.Message
+	}
+	if e.Timings != nil {
+		s.Timings = e.Timings
+	}
+	if e.Usage != nil {
+		s.Usage = e.Usage
+	}
+	for _, c := range e.Choices {
+		s.Reasoning += c.Delta.Reasoning
+		s.Content += c.Delta.Content
+		for _, p := range c.Delta.Calls {
+			for p.Index >= len(s.Calls) {
+				s.Calls = append(s.Calls, "")
+			}
+			s.Calls[p.Index] += p.Function.Name + p.Function.Args
+		}
+		if c.Finish != "" {
+			s.Finish = c.Finish
+		}
+	}
+	return nil
+}

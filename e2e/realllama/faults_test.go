@@ -1,0 +1,277 @@
+package realllama
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"boxmaker/internal/proto"
+)
+
+// filler is text of about n tokens for a tiny model, and fewer for others.
+func filler(n int) string { return strings.Repeat(" kettle", n) }
+
+func TestEvictionIsANotice(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		d.say(0, "hello", "clock", "answer", "bye")
+		h.turn("chat-evicted", "Hello.", proto.TurnAnswered)
+		held := d.exchanges(0)[0].Stream.Timings.next()
+		newTalk(d.server, 0).user("I am another program, and this is my slot now.").reply(nil)
+
+		o := h.turn("chat-evicted", "What time is it?", proto.TurnAnswered)
+		if n := o.notices(); !slices.Equal(n, []proto.NoticeKind{proto.NoticeColdCache}) {
+			t.Errorf("notices %v, want one of a cold cache", n)
+		}
+		for _, e := range o.Events {
+			if n, ok := e.(*proto.Notice); ok && (n.Lost == 0 || n.Lost > int64(held) || n.Text == "") {
+				t.Errorf("cost of the cold cache: %+v, the slot held %d", n, held)
+			}
+		}
+		var lost []int64
+		for _, r := range records[*proto.Completion](h, "chat-evicted") {
+			lost = append(lost, r.Lost)
+		}
+		if len(lost) != 3 || lost[0] != 0 || lost[1] == 0 || lost[2] != 0 {
+			t.Errorf("lost tokens in the log: %v", lost)
+		}
+		if n := h.turn("chat-evicted", "Bye.", proto.TurnAnswered).notices(); n != nil {
+			t.Errorf("notices of the turn after: %v", n)
+		}
+		xs := d.exchanges(0)
+		wantExtensions(t, h, "chat-evicted", xs)
+		wantExactCache(t, xs[1:])
+	})
+}
+
+func TestContextOverflow(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		const window = 4096
+		h, d := newDeskHouse(t, m, "", "-c", "12288")
+		full := func(session, text string) {
+			t.Helper()
+			o := h.turn(session, text, proto.TurnContextFull)
+			if o.Done.Text == "" || o.Done.Runbook == "" {
+				t.Errorf("the owner is not told what to do: %+v", o.Done)
+			}
+		}
+		// the prompt alone does not fit
+		d.say(0, "hello")
+		h.turn("chat-long", "Hello.", proto.TurnAnswered)
+		full("chat-long", "Read this:"+filler(2*window))
+		d.say(0, "bye")
+		h.turn("chat-long", "Never mind.", proto.TurnAnswered)
+
+		// the reply does not fit
+		d.drone(0)
+		full("chat-drone", "Talk.")
+		d.say(0, "bye")
+		h.turn("chat-drone", "Enough.", proto.TurnAnswered)
+
+		for _, session := range []string{"chat-long", "chat-drone"} {
+			e := h.log(session)
+			if e.Number != 2 {
+				t.Errorf("%s goes on in epoch %d, want 2", session, e.Number)
+			}
+		}
+		wantExtensions(t, h, "chat-drone", d.exchanges(0)[len(d.exchanges(0))-1:])
+	})
+}
+
+// stopAt stops the session at the first event that is the one wanted.
+func stopAt(h *house, session string, wanted func(proto.Message) bool) func(proto.Message) {
+	var once sync.Once
+	return func(e proto.Message) {
+		if wanted(e) {
+			once.Do(func() { h.stop(session) })
+		}
+	}
+}
+
+func TestStopInPrefill(t *testing.T) {
+	each(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		h.turn("chat-stop", "Hello.", proto.TurnAnswered)
+		o := h.start("chat-stop", "Read this:"+filler(25000), stopAt(h, "chat-stop", func(e proto.Message) bool {
+			p, ok := e.(*proto.Prefill)
+			return ok && p.Done < p.Total
+		}))()
+		if o.Done.Outcome != proto.TurnStopped {
+			t.Fatalf("outcome %s", o.Done.Outcome)
+		}
+		d.server.waitFree(0)
+		xs := d.exchanges(0)
+		if last := xs[len(xs)-1].Stream; last.Timings != nil || last.Reasoning != "" {
+			t.Errorf("the server got to %+v before the stop", last)
+		}
+		wantUsable(t, h, d, "chat-stop")
+	})
+}
+
+func TestStopInGeneration(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		d.drone(0)
+		n := 0
+		o := h.start("chat-stop", "Think.", stopAt(h, "chat-stop", func(e proto.Message) bool {
+			if _, ok := e.(*proto.Thinking); ok {
+				n++
+			}
+			return n == 20
+		}))()
+		if o.Done.Outcome != proto.TurnStopped {
+			t.Fatalf("outcome %s", o.Done.Outcome)
+		}
+		d.server.waitFree(0)
+		if x := d.exchanges(0)[0].Stream; x.Done || x.Timings != nil {
+			t.Errorf("the stream ran to its end: %+v", x)
+		}
+		inc := records[*proto.Incomplete](h, "chat-stop")
+		if len(inc) != 1 || inc[0].Why != proto.WhyStopped || !strings.HasPrefix(o.thinking(), inc[0].Thinking[:20]) {
+			t.Errorf("what is kept of the reply: %+v", inc)
+		}
+		if a := records[*proto.Assistant](h, "chat-stop"); len(a) != 0 {
+			t.Errorf("a stopped reply became a message: %s", a[0].Message)
+		}
+		wantUsable(t, h, d, "chat-stop")
+	})
+}
+
+// wantUsable checks that a session goes on after a fault: the next turn is
+// answered, its request extends the ones before, and the log is in order.
+func wantUsable(t *testing.T, h *house, d *desk, session string) {
+	t.Helper()
+	if d.server.model.tiny() {
+		d.say(0, "bye")
+	}
+	o := h.turn(session, "Are you still there?", proto.TurnAnswered)
+	if d.server.model.tiny() && o.Done.Answer != replies()["bye"].say {
+		t.Errorf("answer %q", o.Done.Answer)
+	}
+	wantExtensions(t, h, session, d.exchanges(0))
+	ends := records[*proto.TurnEnd](h, session)
+	users := records[*proto.User](h, session)
+	if len(ends) != len(users) || ends[len(ends)-1].Outcome != proto.TurnAnswered {
+		t.Errorf("%d turns began, %d ended", len(users), len(ends))
+	}
+}
+
+func TestThinkingCap(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "[sampling]\nthinking_tokens = 40\nmax_tokens = 600\n")
+		d.think(0)
+		o := h.turn("chat-cap", "Think.", proto.TurnAnswered)
+		if n := o.notices(); !slices.Equal(n, []proto.NoticeKind{proto.NoticeThinkingCapped}) {
+			t.Errorf("notices %v", n)
+		}
+		if r := records[*proto.Completion](h, "chat-cap"); len(r) != 1 || !r[0].Capped {
+			t.Errorf("completions %+v", r)
+		}
+		if words := len(strings.Fields(o.thinking())); words < 40 || words > 80 {
+			t.Errorf("%d words of thinking with a cap of 40 tokens", words)
+		}
+		wantUsable(t, h, d, "chat-cap")
+		xs := d.exchanges(0)
+		if m.style == "xml" { // a JSON-style template makes the cap cost a rollback, whatever its wording
+			wantExactCache(t, xs)
+		}
+	})
+}
+
+func TestServerKilledAndRestarted(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		d.say(0, "hello")
+		h.turn("chat-kill", "Hello.", proto.TurnAnswered)
+		d.drone(0)
+		d.say(0, "answer")
+		streaming, once := make(chan struct{}), sync.Once{}
+		wait := h.start("chat-kill", "What time is it?", func(e proto.Message) {
+			if _, ok := e.(*proto.Thinking); ok {
+				once.Do(func() { close(streaming) })
+			}
+		})
+		<-streaming
+		d.crash()
+		d.revive()
+		o := wait()
+		if o.Done.Outcome != proto.TurnAnswered || o.Done.Answer != replies()["answer"].say {
+			t.Fatalf("outcome %s: %s %q", o.Done.Outcome, o.Done.Text, o.Done.Answer)
+		}
+		if n := o.notices(); !slices.Equal(n, []proto.NoticeKind{proto.NoticeIncomplete, proto.NoticeRetry, proto.NoticeColdCache}) {
+			t.Errorf("notices %v", n)
+		}
+		xs := d.exchanges(0)
+		if len(xs) != 3 || string(xs[1].Body) != string(xs[2].Body) {
+			t.Errorf("%d requests, and the second try has other bytes than the first", len(xs))
+		}
+		wantUsable(t, h, d, "chat-kill")
+		xs = d.exchanges(0)
+		wantExactCache(t, xs[2:])
+	})
+}
+
+func TestServerStaysAway(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "[upstream]\nreach = \"500ms\"\n")
+		d.say(0, "hello")
+		h.turn("chat-away", "Hello.", proto.TurnAnswered)
+		d.crash()
+		o := h.turn("chat-away", "Are you there?", proto.TurnFailed)
+		if o.Done.Text == "" || o.Done.Runbook != "server-unreachable" {
+			t.Errorf("the owner reads %q (runbook %s)", o.Done.Text, o.Done.Runbook)
+		}
+		d.revive()
+		wantUsable(t, h, d, "chat-away")
+	})
+}
+
+// A server that stops in its tracks sends neither tokens nor pings.
+func TestServerStalls(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "[upstream]\nidle = \"1500ms\"\n")
+		d.drone(0)
+		d.say(0, "answer")
+		var once sync.Once
+		o := h.start("chat-stall", "Think.", func(e proto.Message) {
+			switch e := e.(type) {
+			case *proto.Thinking:
+				once.Do(d.server.freeze)
+			case *proto.Notice:
+				if e.Kind == proto.NoticeIncomplete {
+					d.server.thaw()
+				}
+			}
+		})()
+		if o.Done.Outcome != proto.TurnAnswered {
+			t.Fatalf("outcome %s: %s", o.Done.Outcome, o.Done.Text)
+		}
+		if inc := records[*proto.Incomplete](h, "chat-stall"); len(inc) != 1 || inc[0].Why != proto.WhyStalled || inc[0].Thinking == "" {
+			t.Errorf("what is kept: %+v", inc)
+		}
+		wantUsable(t, h, d, "chat-stall")
+	})
+}
+
+// A busy slot is silent: no headers, no pings, until it is free.
+func TestBusySlotIsWaitedFor(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "[upstream]\nidle = \"1500ms\"\n")
+		other := newTalk(d.server, 0).user("A long story.")
+		tk := m.tokens
+		var wg sync.WaitGroup
+		wg.Go(func() { // about 3,000 tokens, so a second or two, and no less than it takes the other to queue
+			other.s.chat(other.body(object{"max_tokens": 3000, "logit_bias": [][2]int{{tk["turn-end"], -100}, {tk["think-stop"], -100}}}))
+		})
+		d.server.waitBusy(0)
+		o := h.turn("chat-wait", "Hello.", proto.TurnAnswered)
+		wg.Wait()
+		for _, n := range o.notices() {
+			if n != proto.NoticeColdCache {
+				t.Errorf("notice %s", n)
+			}
+		}
+		wantUsable(t, h, d, "chat-wait")
+	})
+}
