@@ -1,0 +1,238 @@
+// Package chat reads the body of a chat request as llama-server b11669 does:
+// unknown members are ignored, a wrong slot is no slot, and what is refused is
+// refused with the same status, type and text.
+//
+// It guarantees that Decode never panics and that what it accepts can be
+// rendered, apart from what the template itself refuses. It does not read
+// sampling members: the practice model does not sample.
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"boxmaker/practice/internal/template"
+)
+
+// AnySlot is the slot of a request that names none, or none that exists.
+const AnySlot = -1
+
+// An Error is an answer instead of a completion.
+type Error struct {
+	Status  int
+	Message string
+	Type    string // invalid_request_error, server_error, …
+	NPrompt int    // of exceed_context_size_error, else 0
+	NCtx    int
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Type, e.Message) }
+
+func invalid(format string, args ...any) *Error {
+	return &Error{Status: 400, Type: "invalid_request_error", Message: fmt.Sprintf(format, args...)}
+}
+
+// A Tool is one declared function.
+type Tool struct {
+	Name        string
+	Description string
+	Parameters  jsontext.Value // JSON schema, may be empty
+	Raw         jsontext.Value // the whole entry, for the template
+}
+
+// Choice says whether a tool call may or must be made.
+type Choice string
+
+// The choices. Another form than these words counts as auto.
+const (
+	Auto     Choice = "auto"
+	Required Choice = "required"
+	None     Choice = "none"
+)
+
+// A Request is what of a body matters here.
+type Request struct {
+	Messages []template.Message
+	Tools    []Tool
+	Choice   Choice
+	Parallel bool // parallel_tool_calls, true unless told otherwise
+	Thinking bool // enable_thinking and reasoning_effort
+
+	Stream          bool
+	IncludeUsage    bool
+	Progress        bool // return_progress
+	TimingsPerToken bool
+	Armed           bool // reasoning_control
+	CachePrompt     bool
+	Slot            int // AnySlot or 0 and more; it may not exist
+
+	MaxTokens     int // -1: no limit
+	Budget        int // reasoning_budget_tokens, -1: no limit
+	BudgetMessage string
+	Ping          int // sse_ping_interval in seconds, -1: the server's
+}
+
+// Decode reads a body. The error is always an [*Error].
+func Decode(body []byte) (*Request, error) {
+	m, err := object(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{Choice: Auto, Parallel: true, Thinking: true, CachePrompt: true, Slot: AnySlot, MaxTokens: -1, Budget: -1, Ping: -1}
+	raw, ok := m["messages"]
+	if !ok {
+		return nil, invalid("'messages' is required")
+	}
+	if r.Messages, err = messages(raw); err != nil {
+		return nil, err
+	}
+	if r.Tools, err = tools(m["tools"]); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		boolean(m, "stream", &r.Stream), boolean(m, "return_progress", &r.Progress),
+		boolean(m, "timings_per_token", &r.TimingsPerToken), boolean(m, "reasoning_control", &r.Armed),
+		boolean(m, "cache_prompt", &r.CachePrompt), boolean(m, "parallel_tool_calls", &r.Parallel),
+		number(m, "max_tokens", &r.MaxTokens), number(m, "max_completion_tokens", &r.MaxTokens), number(m, "n_predict", &r.MaxTokens),
+		number(m, "thinking_budget_tokens", &r.Budget), number(m, "reasoning_budget_tokens", &r.Budget),
+		number(m, "sse_ping_interval", &r.Ping), str(m, "reasoning_budget_message", &r.BudgetMessage),
+		choice(m["tool_choice"], &r.Choice), thinking(m, &r.Thinking),
+	)
+	if err != nil {
+		var first *Error
+		if errors.As(err, &first) {
+			return nil, first
+		}
+		return nil, invalid("%v", err)
+	}
+	if v, ok := m["stream_options"]; ok && v.Kind() == '{' {
+		if o, err := object(v); err == nil {
+			_ = boolean(o, "include_usage", &r.IncludeUsage) // as lax as the real server
+		}
+	}
+	if v, ok := m["id_slot"]; ok && v.Kind() == '0' {
+		_ = number(m, "id_slot", &r.Slot)
+	}
+	if _, ok := m["grammar"]; ok && len(r.Tools) > 0 {
+		return nil, invalid("Cannot use custom grammar constraints with tools.")
+	}
+	return r, nil
+}
+
+// Input is the request as the template wants it.
+func (r *Request) Input() template.Input {
+	in := template.Input{Messages: r.Messages, Thinking: r.Thinking}
+	for _, t := range r.Tools {
+		in.Tools = append(in.Tools, t.Raw)
+	}
+	return in
+}
+
+// Members reads a JSON object, the last of doubled members winning; a document
+// of another kind has no members. The error is an [*Error] in the words of the
+// real server's JSON library, as far as they can be had.
+func Members(body []byte) (map[string]jsontext.Value, error) { return object(body) }
+
+func object(body []byte) (map[string]jsontext.Value, error) {
+	v, err := read(body)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]jsontext.Value)
+	if v.Kind() == '{' {
+		if err := json.Unmarshal(v, &m, jsontext.AllowDuplicateNames(true)); err != nil {
+			return nil, invalid("%v", err)
+		}
+	}
+	return m, nil
+}
+
+func read(body []byte) (jsontext.Value, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	v, err := d.ReadValue()
+	if err == nil {
+		v = v.Clone()
+		if _, err = d.ReadToken(); err == io.EOF {
+			return v, nil
+		}
+		if err == nil {
+			err = errors.New("unexpected value; expected end of input")
+		}
+	}
+	at := min(int64(len(body)), d.InputOffset()+1)
+	if s := (*jsontext.SyntacticError)(nil); errors.As(err, &s) {
+		at = min(int64(len(body)), s.ByteOffset+1)
+		err = s.Err
+	}
+	line := 1 + bytes.Count(body[:at], []byte("\n"))
+	column := int(at) - bytes.LastIndexByte(body[:at], '\n')
+	return nil, invalid("[json.exception.parse_error.101] parse error at line %d, column %d: syntax error while parsing value - %v", line, column, err)
+}
+
+func kindName(v jsontext.Value) string {
+	switch v.Kind() {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	case 't', 'f':
+		return "boolean"
+	default:
+		return "null"
+	}
+}
+
+func typeError(name, want string, v jsontext.Value) *Error {
+	return invalid("Field '%s': [json.exception.type_error.302] type must be %s, but is %s", name, want, kindName(v))
+}
+
+func boolean(m map[string]jsontext.Value, name string, to *bool) error {
+	v, ok := m[name]
+	if !ok || v.Kind() == 'n' {
+		return nil
+	}
+	if v.Kind() != 't' && v.Kind() != 'f' {
+		return typeError(name, "boolean", v)
+	}
+	*to = v.Kind() == 't'
+	return nil
+}
+
+func number(m map[string]jsontext.Value, name string, to *int) error {
+	v, ok := m[name]
+	if !ok || v.Kind() == 'n' {
+		return nil
+	}
+	var f float64
+	if v.Kind() != '0' || json.Unmarshal(v, &f) != nil {
+		return typeError(name, "number", v)
+	}
+	if f < -1 || f > math.MaxInt32 {
+		return invalid("Field '%s': Value must be between -1 <= value <= 2147483647, but got %s", name, strings.TrimSpace(string(v)))
+	}
+	*to = int(f)
+	return nil
+}
+
+func str(m map[string]jsontext.Value, name string, to *string) error {
+	v, ok := m[name]
+	if !ok || v.Kind() == 'n' {
+		return nil
+	}
+	if v.Kind() != '"' {
+		return typeError(name, "string", v)
+	}
+	*to = text(v)
+	return nil
+}
