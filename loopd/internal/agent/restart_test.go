@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"boxmaker/internal/proto"
@@ -88,9 +90,10 @@ func TestRestartInTheMiddleOfACall(t *testing.T) {
 
 func TestQueueSurvivesARestart(t *testing.T) {
 	r := newRig(t).start()
-	hang := true
+	var hang atomic.Bool
+	hang.Store(true)
 	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
-		if hang {
+		if hang.Load() {
 			s.Hang()
 			return
 		}
@@ -99,7 +102,7 @@ func TestQueueSurvivesARestart(t *testing.T) {
 	r.submit("chat-a", "o1", "one")
 	r.submit("chat-a", "o2", "two")
 	r.kill()
-	hang = false
+	hang.Store(false)
 	r.start() // nobody asks: both go on by themselves
 	d, _ := r.done(r.submit("chat-a", "o2", "two"))
 	if d.Outcome != proto.TurnAnswered {
@@ -192,7 +195,11 @@ func rapidScript(rt *rapid.T, r *rig) {
 		}
 		r.done(s)
 	}
-	r.grows(r.llm.Bodies())
+	// A request that was dropped at once may reach the server late, so they are put
+	// in the order in which they must have been made.
+	bodies := r.llm.Bodies()
+	slices.SortStableFunc(bodies, func(a, b []byte) int { return len(a) - len(b) })
+	r.grows(bodies)
 	ends := map[string]int{}
 	for _, rec := range r.records("chat-a") {
 		if e, ok := rec.(*proto.TurnEnd); ok {
