@@ -45,8 +45,15 @@ func TestFigures(t *testing.T) {
 		name    string
 		measure func(*testing.T) []row
 	}{
-		{"append", durableAppend},
+		{"first request", firstRequest},
+		{"extension", extension},
+		{"first byte", firstByte},
 		{"proxy", proxy},
+		{"token", tokenCost},
+		{"opening", opening},
+		{"idle", idle},
+		{"start", coldStart},
+		{"append", durableAppend},
 	}
 	var table []row
 	for _, f := range figures {

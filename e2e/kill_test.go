@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -31,7 +30,7 @@ func TestKill(t *testing.T) {
 	s := stack.New(t)
 	recording := filepath.Join(t.TempDir(), "requests.jsonl")
 	s.Must("", "init", "--practice")
-	setPracticeArgs(t, s, "-record", recording)
+	s.PracticeArgs("-record", recording)
 	s.Up()
 
 	b := &battle{t: t, s: s, end: make(chan struct{}), sent: map[string]*message{}}
@@ -65,33 +64,6 @@ func number(t *testing.T, name string, otherwise int) int {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return n
-}
-
-// setPracticeArgs gives the practice model further flags.
-func setPracticeArgs(t *testing.T, s *stack.Stack, args ...string) {
-	t.Helper()
-	path := filepath.Join(s.Layout.Config, "bxctl.toml")
-	quoted, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	section, done := "", false
-	for line := range strings.Lines(read(t, path)) {
-		if strings.HasPrefix(line, "[") {
-			section = strings.TrimSpace(line)
-		}
-		if section == "[practice]" && strings.HasPrefix(strings.TrimLeft(line, "# "), "args") {
-			line, done = "args = "+string(quoted)+"\n", true
-		}
-		out = append(out, line)
-	}
-	if !done {
-		t.Fatalf("%s has no practice.args to set", path)
-	}
-	if err := os.WriteFile(path, []byte(strings.Join(out, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A message is one that a test has sent.
@@ -311,35 +283,24 @@ func checkBodies(t *testing.T, s *stack.Stack, recording string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(recording)
+	all, err := stack.Requests(recording)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	last := map[string][]byte{}
 	requests := 0
-	for in := bufio.NewReader(f); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			break // the end, or a line that the server's own end cut short
-		}
-		var r struct{ Body string }
-		if json.Unmarshal(line, &r) != nil {
-			continue // cut short, and the next life wrote on
-		}
-		body, ok := strings.CutSuffix(r.Body, "]}")
-		if !ok {
-			t.Fatalf("a body that does not end in ]}: %.200s", r.Body)
-		}
-		session := sessionOf(body)
+	for _, r := range all {
+		session := sessionOf(string(r.Body))
 		if session == "" {
 			continue // the self-test
 		}
 		requests++
-		if !bytes.HasPrefix([]byte(body), last[session]) {
-			t.Errorf("%s: a request does not extend the one before", session)
+		if before := last[session]; before != nil {
+			if err := stack.Extends(before, r.Body); err != nil {
+				t.Errorf("%s: %v", session, err)
+			}
 		}
-		last[session] = []byte(body)
+		last[session] = r.Body
 	}
 	for _, e := range epochs {
 		_, messages, ok := bytes.Cut(last[e.Session], []byte(`"messages":[`))
@@ -347,7 +308,7 @@ func checkBodies(t *testing.T, s *stack.Stack, recording string) {
 			t.Errorf("no request of %s reached the server", e.Session)
 			continue
 		}
-		if !bytes.HasPrefix(e.Messages(), messages) {
+		if !bytes.HasPrefix(e.Messages(), bytes.TrimSuffix(messages, []byte("]}"))) {
 			t.Errorf("%s: what was sent is not what the log says", e.Session)
 		}
 	}

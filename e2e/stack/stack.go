@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"boxmaker/internal/config"
-	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
 )
 
@@ -199,7 +198,7 @@ func (s *Stack) Socket() string { return s.Layout.Socket("loopd", "bxctl", "loop
 func (s *Stack) Status() (*proto.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	m, err := ipc.Ask(ctx, s.Socket(), proto.LoopEvents, &proto.GetStatus{})
+	m, err := s.Ask(ctx, &proto.GetStatus{})
 	if err != nil {
 		return nil, err
 	}

@@ -82,3 +82,8 @@ func (s *Stack) Say(session, origin, text string) *proto.Done {
 	}
 	return done
 }
+
+// Ask sends one request that has one answer.
+func (s *Stack) Ask(ctx context.Context, m proto.Message) (proto.Message, error) {
+	return ipc.Ask(ctx, s.Socket(), proto.LoopEvents, m)
+}

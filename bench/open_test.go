@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"boxmaker/e2e/stack"
+	"boxmaker/internal/appendlog"
+	"boxmaker/internal/proto"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// opening takes time and memory of loopd when a long session is asked for that
+// is not in memory: until a message in it is on disk, which needs the whole log
+// read and every check made.
+func opening(t *testing.T) []row {
+	s, _ := recorded(t)
+	s.Say("chat-bench-model", "bench-model", "hello")
+	s.Down()
+	messages, size := pick(10_000, 20), pick(50<<20, 20<<10)
+	file := longSession(t, s, "chat-bench-huge", messages, size)
+	s.Up()
+	pid := s.PID("loopd")
+	before := memory(t, pid, "status", "VmRSS:")
+	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience)
+	defer cancel()
+	start := time.Now()
+	var d time.Duration
+	_, err := s.Submit(ctx, &proto.Submit{Session: "chat-bench-huge", Origin: "bench-huge-more", Text: "hello", Surface: proto.SurfaceAsk}, func(e proto.Message) {
+		if _, ok := e.(*proto.Accepted); ok {
+			d = time.Since(start)
+		}
+	})
+	if err != nil || d == 0 {
+		t.Fatalf("the session was not opened: %v", err)
+	}
+	more := memory(t, pid, "status", "VmHWM:") - before
+	mb := float64(file) / 1e6
+	what := fmt.Sprintf("opening a session of %d messages, %.0f MB", messages, mb)
+	return []row{
+		{what, fmt.Sprintf("%.2f s", d.Seconds()), "<= 0.5 s", d <= 500*time.Millisecond, "until a message in it is on disk"},
+		{"the same, memory at its highest", fmt.Sprintf("%.1f x file", more/mb), "<= 3 x", more <= 3*mb, "its turn included: " + fmt.Sprintf("%.0f MB", more)},
+	}
+}
+
+// longSession writes a session of question and answer beside that of the model
+// session, with its baseline, and gives its size.
+func longSession(t *testing.T, s *stack.Stack, id string, messages, size int) int64 {
+	var base proto.Record
+	for _, e := range must[[]stack.Epoch](t)(s.Epochs()) {
+		base = e.Lines[0].Record
+	}
+	root := must[*os.Root](t)(os.OpenRoot(s.Layout.Sessions))
+	defer root.Close()
+	model := must[os.FileInfo](t)(root.Stat("chat-bench-model"))
+	if err := root.Mkdir(id, model.Mode().Perm()); err != nil {
+		t.Fatal(err)
+	}
+	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: id + "/1.jsonl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	var batch [][]byte
+	add := func(r proto.Record) {
+		line, err := proto.EncodeRecord(proto.Header{N: n, Time: time.Now()}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		batch = append(batch, line)
+	}
+	add(base)
+	text := strings.Repeat("It was a dark and stormy night. ", size/messages/32)
+	for i := range messages / 2 {
+		origin := fmt.Sprintf("bench-huge-%d", i)
+		add(&proto.User{Origin: origin, Surface: proto.SurfaceAsk, Message: message(t, "user", text)})
+		add(&proto.Assistant{Message: message(t, "assistant", text)})
+		add(&proto.Completion{Finish: "stop", CacheN: 10, PromptN: 10, PredictedN: 10})
+		add(&proto.TurnEnd{Origin: origin, Outcome: proto.TurnAnswered})
+		if len(batch) > 1000 {
+			if err := log.Append(batch...); err != nil {
+				t.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+	if err := log.Append(batch...); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	own(t, filepath.Join(s.Layout.Sessions, id), filepath.Join(s.Layout.Sessions, "chat-bench-model"))
+	return must[os.FileInfo](t)(os.Stat(filepath.Join(s.Layout.Sessions, id, "1.jsonl"))).Size()
+}
+
+func message(t *testing.T, role, text string) jsontext.Value {
+	return must[[]byte](t)(json.Marshal(struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}{role, text}))
+}
