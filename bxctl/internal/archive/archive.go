@@ -30,8 +30,8 @@ type Source interface {
 // Files is the folder of the session logs as a Source.
 type Files struct{ Dir string }
 
-// maxTitle bounds the title of a session, in bytes.
-const maxTitle = 200
+// maxTitle bounds the title of a session, in characters.
+const maxTitle = 80
 
 // errEnough ends the reading of a log.
 var errEnough = errors.New("archive: enough")
@@ -124,32 +124,38 @@ func about(root *os.Root, id string) (proto.SessionInfo, error) {
 }
 
 // sumUp adds what stands in the logs, as far as they can be read: the number
-// of records of the newest epoch and the start of the first message.
+// of records of all epochs and the start of the first message.
 func sumUp(root *os.Root, info *proto.SessionInfo) {
-	if last, err := appendlog.LastLine(root, info.Session+"/"+fileName(info.Epoch)); err == nil && last != nil {
-		if h, _, err := proto.RecordKind(last); err == nil {
-			info.Records = h.N + 1
+	for n := 1; n <= info.Epoch; n++ {
+		if last, err := appendlog.LastLine(root, info.Session+"/"+fileName(n)); err == nil && last != nil {
+			if h, _, err := proto.RecordKind(last); err == nil {
+				info.Records += h.N + 1
+			}
 		}
 	}
 	_, _ = appendlog.Scan(root, info.Session+"/"+fileName(1), func(_ int64, line []byte) error {
-		if _, kind, err := proto.RecordKind(line); err != nil || kind != "user" {
+		_, r, err := proto.DecodeRecord(line)
+		if err != nil {
 			return err
 		}
-		if _, r, err := proto.DecodeRecord(line); err == nil {
-			if u, ok := r.(*proto.User); ok {
-				info.Title = title(parse(u.Message).Content)
-			}
+		switch r := r.(type) {
+		case *proto.User:
+			info.Title = title(parse(r.Message).Content)
+		case *proto.Queued:
+			info.Title = title(parse(r.Message).Content)
+		default:
+			return nil
 		}
 		return errEnough
 	})
 }
 
 func title(text string) string {
-	line := strings.Join(strings.Fields(text), " ")
+	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) <= maxTitle {
-		return line
+		return string(line)
 	}
-	return strings.ToValidUTF8(line[:maxTitle], "") + "…"
+	return string(line[:maxTitle]) + "…"
 }
 
 // Past reads all epochs of a session.

@@ -50,10 +50,25 @@ func (f *Fault) Error() string {
 }
 
 func (f *Fault) head() string {
-	if f.Err == nil {
+	switch {
+	case f.Err == nil:
 		return f.What
+	case f.Key == "":
+		return f.What + ": " + f.Err.Error()
 	}
-	return f.What + ": " + f.Err.Error()
+	return f.What + ": " + withoutKey(f.Err.Error())
+}
+
+// withoutKey takes the runbook keys out of a cause: the fault names one.
+func withoutKey(s string) string {
+	for {
+		head, rest, ok := strings.Cut(s, " (see runbook: ")
+		_, tail, closed := strings.Cut(rest, ")")
+		if !ok || !closed {
+			return s
+		}
+		s = head + tail
+	}
 }
 
 // Unwrap gives the cause.

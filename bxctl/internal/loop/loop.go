@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/internal/frame"
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
 )
@@ -66,7 +67,6 @@ func (c Client) Past(ctx context.Context, session string, visit func(*proto.Past
 		return nil, Explain(err)
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.Send(&proto.Watch{Session: session}); err != nil {
 		return nil, Explain(err)
 	}
@@ -122,6 +122,8 @@ func Explain(err error) error {
 		return &fault.Fault{Code: codeOf(e.Code), What: Sentence(e.Text), Key: e.Runbook}
 	case Away(err):
 		return NotRunning(nil)
+	case errors.Is(err, frame.ErrTooLarge):
+		return &fault.Fault{Code: fault.Usage, What: "the message is too large to be sent", Do: "send a part of it", Key: "message-too-large"}
 	case errors.Is(err, fs.ErrPermission):
 		return &fault.Fault{What: "the socket of loopd can't be opened", Err: err, Means: "Boxmaker runs as another user",
 			Do: "run bxctl as the user that ran bxctl up", Key: "socket-permission"}

@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"errors"
+	"io"
+	"syscall"
 	"time"
 
 	"boxmaker/bxctl/internal/fault"
@@ -37,17 +39,12 @@ func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done
 	var gone time.Time // since when loopd is away
 	for first := true; ; first = false {
 		heard, done, err := t.once(ctx, first)
-		var e *proto.Error
 		switch {
 		case err == nil:
 			return done, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.As(err, &e) && e.Code != proto.ErrNotReady && e.Code != proto.ErrSlowClient:
-			return nil, Explain(e)
-		case first && !heard && !errors.As(err, &e):
-			return nil, Explain(err) // nothing was begun yet
-		case permanent(err):
+		case first && Away(err), !passing(err):
 			return nil, Explain(err)
 		}
 		now := time.Now()
@@ -69,10 +66,19 @@ func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done
 	}
 }
 
-// permanent reports errors that a second try can't mend.
-func permanent(err error) bool {
-	var f *fault.Fault
-	return errors.As(err, &f)
+// passing reports whether a second try can help: loopd, or this connection to
+// it, went away, or loopd said so.
+func passing(err error) bool {
+	var e *proto.Error
+	if errors.As(err, &e) {
+		return e.Code == proto.ErrNotReady || e.Code == proto.ErrSlowClient
+	}
+	for _, target := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.EAGAIN} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return Away(err)
 }
 
 type turn struct {
@@ -89,7 +95,6 @@ func (t *turn) once(ctx context.Context, first bool) (heard bool, done *proto.Do
 		return false, nil, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.Send(t.submit); err != nil {
 		return false, nil, err
 	}

@@ -42,7 +42,8 @@ type chatState struct {
 
 // A job is one message under way.
 type job struct {
-	held []chatEvent // events that came while another job was shown
+	held  []chatEvent // events that came while another job was shown
+	ended *chatEvent  // it has ended; shown once it is the first
 }
 
 type chatEvent struct {
@@ -96,8 +97,9 @@ func (s *chatState) loop(ctx context.Context) {
 			return
 		case line, ok := <-lines:
 			if !ok {
-				lines = nil
-				s.line("")
+				if lines = nil; len(s.jobs) == 0 {
+					s.line("") // behind the prompt
+				}
 				continue
 			}
 			if !s.typed(ctx, line) {
@@ -299,36 +301,36 @@ func (s *chatState) send(ctx context.Context, text string) {
 }
 
 // take shows an event, or holds it back while another turn is shown. It
-// reports whether a job ended.
-func (s *chatState) take(e chatEvent) bool {
-	if e.job != s.jobs[0] && !e.ended {
-		e.job.held = append(e.job.held, e)
-		return false
-	}
-	if !e.ended {
-		e.show(s.view)
-		return false
-	}
+// reports whether a turn's end was shown.
+func (s *chatState) take(e chatEvent) (ended bool) {
 	s.countEnd(e)
-	for i, j := range s.jobs {
-		if j == e.job {
-			s.jobs = append(s.jobs[:i], s.jobs[i+1:]...)
-			break
+	switch {
+	case e.ended:
+		e.job.ended = &e
+	case e.job != s.jobs[0]:
+		e.job.held = append(e.job.held, e)
+	default:
+		e.show(s.view)
+	}
+	for len(s.jobs) > 0 && s.jobs[0].ended != nil {
+		s.end(s.jobs[0].ended.err)
+		ended = true
+		if s.jobs = s.jobs[1:]; len(s.jobs) > 0 {
+			for _, h := range s.jobs[0].held {
+				h.show(s.view)
+			}
 		}
 	}
+	return ended
+}
+
+// end shows how a turn ended.
+func (s *chatState) end(err error) {
 	s.stopping = false
-	if e.err != nil && !isCancel(e.err) {
+	if err != nil && !isCancel(err) {
 		s.view.clear()
-		s.view.Note(s.Screen.Warn(strings.TrimRight(fault.Text(e.err), "\n")))
+		s.view.Note(s.Screen.Warn(strings.TrimRight(fault.Text(err), "\n")))
 	}
-	if len(s.jobs) > 0 {
-		next := s.jobs[0]
-		for _, h := range next.held {
-			h.show(s.view)
-		}
-		next.held = nil
-	}
-	return true
 }
 
 func (s *chatState) countEnd(e chatEvent) {

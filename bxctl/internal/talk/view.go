@@ -39,6 +39,9 @@ func (v *View) Event(m proto.Message) {
 	if _, ok := m.(*proto.Thinking); !ok {
 		v.endThinking()
 	}
+	if v.began.IsZero() {
+		v.began = v.Now()
+	}
 	switch m := m.(type) {
 	case *proto.Accepted:
 		v.accepted(m)
@@ -74,11 +77,9 @@ func (v *View) Event(m proto.Message) {
 }
 
 func (v *View) accepted(m *proto.Accepted) {
-	v.began = v.Now()
-	switch {
-	case m.Queued > 0:
+	if m.Queued > 0 {
 		v.Note(v.Notes.Dim(fmt.Sprintf("(queued behind %d)", m.Queued)))
-	default:
+	} else {
 		v.Status("(asked)")
 	}
 }
@@ -133,7 +134,7 @@ func (v *View) result(m *proto.Result) {
 	if m.Outcome == proto.CallOK {
 		end = fmt.Sprintf(" → ok, %s, %s", term.Bytes(m.Bytes), term.Span(time.Duration(m.MS)*time.Millisecond))
 	} else {
-		end = fmt.Sprintf(" → %s (%s)", m.Outcome, m.Code)
+		end = fmt.Sprintf(" → %s (%s)", term.Line(string(m.Outcome)), term.Line(string(m.Code)))
 	}
 	room := v.Notes.Width() - 1 - term.Columns(end)
 	text := term.Clip(line, max(room, 20)) + end
@@ -190,8 +191,7 @@ func (v *View) done(m *proto.Done) {
 		v.Note(v.Notes.Dim(v.usage(m.Usage)))
 	}
 	v.part.Reset()
-	v.calls = nil
-	v.clean = term.Cleaner{}
+	v.calls, v.clean, v.began = nil, term.Cleaner{}, time.Time{}
 }
 
 func (v *View) usage(u proto.Usage) string {
