@@ -19,8 +19,8 @@ import (
 // `bxctl ask`, the start of a process included; and by a direct POST of the very
 // same body to the same server, on a slot of its own whose cache grows alike.
 func firstByte(t *testing.T) []row {
-	s, file := recorded(t)
-	direct := client("unix", s.Layout.Socket("practice", "inferproxy", "llama"), false)
+	s, server := recorded(t)
+	direct := client("tcp", server.Address, false)
 	n := pick(200, 3)
 	var path, ask, bare []time.Duration
 	for i := range n {
@@ -30,7 +30,7 @@ func firstByte(t *testing.T) []row {
 		ask = append(ask, throughAsk(t, s, "chat-bench-ask", fmt.Sprintf("(asking %d) hello", i)))
 	}
 	s.WaitQuiet()
-	for _, body := range requests(t, file, "(ttfb 0)") {
+	for _, body := range requests(t, server, "(ttfb 0)") {
 		bare = append(bare, post(t, direct, body))
 	}
 	if len(bare) != n {

@@ -15,7 +15,7 @@ import (
 // stopped and with loopd killed in between, and counts the requests that do not
 // extend the one before in their session.
 func extension(t *testing.T) []row {
-	s, file := recorded(t)
+	s, server := recorded(t)
 	total := pick(500, 6)
 	random := rand.New(rand.NewPCG(1, 2))
 	const batch = 25
@@ -35,7 +35,7 @@ func extension(t *testing.T) []row {
 
 	compared, same := 0, 0
 	for i := range total {
-		bodies := requests(t, file, mark(i))
+		bodies := requests(t, server, mark(i))
 		if len(bodies) == 0 {
 			t.Errorf("session %d sent nothing", i)
 		}

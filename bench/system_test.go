@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,21 +11,18 @@ import (
 	"boxmaker/e2e/stack"
 )
 
-// recorded starts a home with the practice model and gives the file in which
-// the practice model notes each request.
-func recorded(t *testing.T) (*stack.Stack, string) {
+// recorded starts a home whose server notes each request.
+func recorded(t *testing.T) (*stack.Stack, *stack.Server) {
 	s := stack.New(t)
-	s.Must("", "init", "--practice")
-	file := filepath.Join(t.TempDir(), "requests.jsonl")
-	s.PracticeArgs("-record", file)
+	server := s.Serve()
 	s.Up()
-	return s, file
+	return s, server
 }
 
 // requests gives the bodies that hold mark, in the order of arrival.
-func requests(t *testing.T, file, mark string) [][]byte {
+func requests(t *testing.T, server *stack.Server, mark string) [][]byte {
 	var out [][]byte
-	for _, r := range must[[]stack.Request](t)(stack.Requests(file)) {
+	for _, r := range must[[]stack.Request](t)(stack.Requests(server.Record)) {
 		if strings.Contains(string(r.Body), mark) {
 			out = append(out, r.Body)
 		}
@@ -36,9 +32,9 @@ func requests(t *testing.T, file, mark string) [][]byte {
 
 // firstRequest counts what the model has to read before the first answer.
 func firstRequest(t *testing.T) []row {
-	s, file := recorded(t)
+	s, server := recorded(t)
 	s.Say("chat-bench-first", "bench-first", "hello")
-	bodies := requests(t, file, `"hello"`)
+	bodies := requests(t, server, `"hello"`)
 	if len(bodies) == 0 {
 		t.Fatal("no request was recorded")
 	}

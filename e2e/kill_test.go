@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,9 +27,7 @@ func TestKill(t *testing.T) {
 	t.Logf("BOXMAKER_KILLS=%d BOXMAKER_SEED=%d", kills, seed)
 
 	s := stack.New(t)
-	recording := filepath.Join(t.TempDir(), "requests.jsonl")
-	s.Must("", "init", "--practice")
-	s.PracticeArgs("-record", recording)
+	server := s.Serve()
 	s.Up()
 
 	b := &battle{t: t, s: s, end: make(chan struct{}), sent: map[string]*message{}}
@@ -49,7 +46,7 @@ func TestKill(t *testing.T) {
 
 	t.Logf("kills: %v", counts)
 	b.check()
-	checkBodies(t, s, recording)
+	checkBodies(t, s, server.Record)
 }
 
 // number reads a whole number from the environment.

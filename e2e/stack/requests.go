@@ -70,12 +70,6 @@ func Extends(before, next []byte) error {
 	return fmt.Errorf("the bodies differ at byte %d of %d: %q became %q", i, len(a), near(a), near(b))
 }
 
-// PracticeArgs gives the practice model further flags, from the next start on.
-func (s *Stack) PracticeArgs(args ...string) {
-	s.TB.Helper()
-	s.Set("bxctl.toml", "practice", "args", args)
-}
-
 // Set sets a key that stands in a file of the config folder, commented out or not.
 func (s *Stack) Set(file, section, key string, value any) {
 	s.TB.Helper()
