@@ -9,14 +9,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"boxmaker/internal/frame"
 	"boxmaker/internal/proto"
 )
 
@@ -221,103 +220,40 @@ func TestClientGoesBeforeItAsks(t *testing.T) {
 	}
 }
 
-func TestContextEndsWithTheClient(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		leave func(c *net.UnixConn) error
-		cause error
-	}{
-		{"closes", func(c *net.UnixConn) error { return c.Close() }, ErrGone},
-		{"half-closes", func(c *net.UnixConn) error { return c.CloseWrite() }, ErrGone},
-		{"sends a second request", func(c *net.UnixConn) error {
-			_, err := c.Write(framed(t, encoded(t, &proto.GetStatus{})))
-			return err
-		}, ErrSecond},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got := make(chan error, 2)
-			path, _, _ := serve(t, &Server{Handle: func(ctx context.Context, _ proto.Message, s *Stream) {
-				_ = s.Send(&proto.Accepted{})
-				<-ctx.Done()
-				got <- context.Cause(ctx)
-				for err := error(nil); ; {
-					if err = s.Send(&proto.Text{Text: "x"}); err != nil {
-						got <- err
-						return
-					}
-				}
-			}})
-			c := rawDial(t, path)
-			if _, err := c.Write(framed(t, encoded(t, &proto.GetStatus{}))); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := frame.Read(c); err != nil {
-				t.Fatal(err)
-			}
-			if err := tc.leave(c); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-got; err != tc.cause {
-				t.Errorf("cause %v", err)
-			}
-			if err := <-got; err == nil {
-				t.Error("Send works for ever")
-			}
-		})
-	}
+// A watched listener tells when Accept has failed.
+type watchedListener struct {
+	net.Listener
+	failed chan bool
 }
 
-func TestSecondRequestIsAnswered(t *testing.T) {
-	path, _, _ := serve(t, &Server{Handle: func(ctx context.Context, _ proto.Message, _ *Stream) { <-ctx.Done() }})
-	c := rawDial(t, path)
-	two := framed(t, encoded(t, &proto.GetStatus{}))
-	if _, err := c.Write(append(two, two...)); err != nil {
-		t.Fatal(err)
+func (l *watchedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		close(l.failed)
 	}
-	if e := wantError(t, c, proto.ErrBadRequest); e.Text != "one request per connection" {
-		t.Error(e.Text)
-	}
-}
-
-// TestDeadClient: one that does not read cannot hold a handler.
-func TestDeadClient(t *testing.T) {
-	got := make(chan error, 2)
-	path, _, _ := serve(t, &Server{WriteTimeout: 20 * time.Millisecond, Handle: func(ctx context.Context, _ proto.Message, s *Stream) {
-		var err error
-		for err == nil {
-			err = s.Send(&proto.Text{Text: strings.Repeat("x", 10_000)})
-		}
-		got <- err
-		<-ctx.Done()
-		if again := s.Send(&proto.Text{}); again != err {
-			t.Errorf("a second Send: %v", again)
-		}
-		got <- context.Cause(ctx)
-	}})
-	c := dial(t, path)
-	if err := c.Send(&proto.GetStatus{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("send: %v", err)
-	}
-	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("cause: %v", err)
-	}
+	return c, err
 }
 
 // TestServeWaits: Serve ends the handlers' context and returns after they have.
 func TestServeWaits(t *testing.T) {
-	started := make(chan bool)
-	var ended atomic.Int32
-	path, _, stop := serve(t, &Server{Handle: func(ctx context.Context, _ proto.Message, s *Stream) {
+	path := t.TempDir() + "/x.sock"
+	ul, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &watchedListener{ul, make(chan bool)}
+	started, release := make(chan bool), make(chan bool)
+	s := &Server{Listener: l, Requests: proto.LoopRequests, RequestTimeout: time.Hour, Handle: func(ctx context.Context, _ proto.Message, s *Stream) {
 		started <- true
 		<-ctx.Done()
+		<-release
 		if err := s.Send(&proto.Stopped{}); err != nil { // a last word is still possible
 			t.Error(err)
 		}
-		ended.Add(1)
-	}})
+	}}
+	ctx, cancel := context.WithCancel(within(t))
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
 	conns := []*Conn{dial(t, path), dial(t, path), dial(t, path)}
 	idle := dial(t, path) // sends nothing: must not hold Serve up either
 	for _, c := range conns {
@@ -326,9 +262,20 @@ func TestServeWaits(t *testing.T) {
 		}
 		<-started
 	}
-	stop()
-	if n := ended.Load(); n != 3 {
-		t.Errorf("Serve returned with %d of 3 handlers ended", n)
+	cancel()
+	<-l.failed
+	for range 1000 { // time enough for a Serve that does not wait
+		runtime.Gosched()
+	}
+	select {
+	case err := <-done:
+		t.Errorf("Serve did not wait: %v", err)
+		return
+	default:
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 	for _, c := range conns {
 		if _, err := c.Recv(); err != nil {
@@ -390,55 +337,6 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
-// A counter is the connection of a Stream and counts what a Send costs.
-type counter struct {
-	writes, bytes int
-	fail          error
-}
-
-func (c *counter) Write(p []byte) (int, error)      { c.writes++; c.bytes += len(p); return len(p), c.fail }
-func (c *counter) SetWriteDeadline(time.Time) error { return nil }
-
-func TestSendIsOneWrite(t *testing.T) {
-	c := new(counter)
-	s := &Stream{conn: c}
-	m := &proto.Text{Text: " token"}
-	if allocs := testing.AllocsPerRun(100, func() {
-		if err := s.Send(m); err != nil {
-			t.Fatal(err)
-		}
-	}); allocs > 2 {
-		t.Errorf("%v allocations for one event", allocs)
-	}
-	if c.writes != 101 || c.bytes != 101*(4+len(`{"type":"text","text":" token"}`)) {
-		t.Errorf("%d writes, %d bytes for 101 events", c.writes, c.bytes)
-	}
-}
-
-// TestSendRefuses: what cannot be a frame is not sent, and the stream stays usable.
-func TestSendRefuses(t *testing.T) {
-	c := new(counter)
-	s := &Stream{conn: c}
-	if err := s.Send(&proto.Text{Text: strings.Repeat("x", frame.MaxBytes)}); !errors.Is(err, frame.ErrTooLarge) {
-		t.Errorf("too large: %v", err)
-	}
-	if err := s.Send(&proto.Waiting{Reason: "mood"}); err == nil {
-		t.Error("a message that is not valid was sent")
-	}
-	if err := s.Send(&proto.Text{Text: "\xff"}); err == nil {
-		t.Error("invalid UTF-8 was sent")
-	}
-	if err := s.Send(&proto.Text{Text: "ok"}); err != nil || c.writes != 1 {
-		t.Errorf("after that: %v, %d writes", err, c.writes)
-	}
-	c.fail = errors.New("broken")
-	for range 2 {
-		if err := s.Send(&proto.Text{}); !errors.Is(err, c.fail) || c.writes != 2 {
-			t.Errorf("%v after %d writes", err, c.writes)
-		}
-	}
-}
-
 // TestLogIsJSON keeps an eye on what the server logs.
 func TestLogIsJSON(t *testing.T) {
 	path, logged, stop := serve(t, &Server{Handle: notCalled(t)})
@@ -455,31 +353,4 @@ func TestLogIsJSON(t *testing.T) {
 	if strings.Contains(logged.String(), "secret") {
 		t.Errorf("log: %s", logged)
 	}
-}
-
-func BenchmarkSend(b *testing.B) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var conns [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		if conns[i], err = net.FileConn(f); err != nil {
-			b.Fatal(err)
-		}
-		f.Close()
-	}
-	drained := make(chan bool)
-	go func() { _, _ = io.Copy(io.Discard, conns[1]); close(drained) }()
-	s := &Stream{conn: conns[0], timeout: DefaultTimeout}
-	m := &proto.Text{Text: " token"}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := s.Send(m); err != nil {
-			b.Fatal(err)
-		}
-	}
-	conns[0].Close()
-	<-drained
 }
