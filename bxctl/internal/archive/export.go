@@ -54,16 +54,14 @@ func WriteJSON(s term.Screen, v any) error {
 
 // Markdown writes the session as a document to read.
 func (e Export) Markdown(ctx context.Context, id string) error {
-	if _, err := fmt.Fprintf(e.Screen.W, "# Session %s\n", id); err != nil {
-		return err
-	}
 	epoch := 0
 	d, err := e.Source.Past(ctx, id, func(p *proto.Past) error {
-		if p.Epoch != epoch {
-			if epoch = p.Epoch; epoch > 1 {
-				fmt.Fprintf(e.Screen.W, "\n---\n\nEpoch %d\n", epoch) //nolint:errcheck // the next write tells
-			}
+		if epoch == 0 {
+			fmt.Fprintf(e.Screen.W, "# Session %s\n", id) //nolint:errcheck // the next write tells
+		} else if p.Epoch != epoch {
+			fmt.Fprintf(e.Screen.W, "\n---\n\nEpoch %d\n", p.Epoch) //nolint:errcheck // the next write tells
 		}
+		epoch = p.Epoch
 		_, err := io.WriteString(e.Screen.W, term.Safe(markdown(p)))
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/up"
+	"boxmaker/internal/daemon"
 
 	"github.com/spf13/cobra"
 )
@@ -96,7 +97,7 @@ the foreground until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.`,
 		if err != nil {
 			return err
 		}
-		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Out: a.err, Now: a.env.Now}
+		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		if detach {

@@ -6,7 +6,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ func Model(s proto.Server) string {
 // Brief is a few lines for the chat.
 func Brief(sc term.Screen, st *proto.Status, session string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "loopd %s, %s\n", st.State, term.Line(st.Detail))
+	b.WriteString("loopd " + strings.TrimSuffix(st.State+": "+term.Line(st.Detail), ": ") + "\n")
 	fmt.Fprintf(&b, "%s, context %s tokens, %d slots\n", Model(st.Server), term.Count(st.Server.Context), st.Server.Slots)
 	for _, s := range st.Slots {
 		b.WriteString(slotLine(s) + "\n")
@@ -103,7 +102,7 @@ type writer struct {
 }
 
 func (w *writer) row(name, text string) {
-	fmt.Fprintf(&w.b, "  %-13s %s\n", name, text)
+	fmt.Fprintf(&w.b, "  %-16s %s\n", name, text)
 }
 
 func (w *writer) title(s string) { w.b.WriteString("\n" + w.sc.Bold(s) + "\n") }
@@ -203,16 +202,4 @@ func (w *writer) checks(title string, checks []proto.Check) {
 		}
 		w.b.WriteString(line + "\n")
 	}
-}
-
-// Missing picks the protection that a daemon said it lacks.
-func Missing(checks []proto.Check) []string {
-	var out []string
-	for _, c := range checks {
-		if c.State != "ok" {
-			out = append(out, strings.TrimSuffix(c.Name+": "+c.Detail, ": "))
-		}
-	}
-	slices.Sort(out)
-	return out
 }

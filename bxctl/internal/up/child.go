@@ -107,9 +107,6 @@ func (c *child) command(r Role, dir string, socks *listening, isolate bool) (*ex
 	cmd.Dir, cmd.Env = dir, append(append([]string{}, r.Env...), socks.env()...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = write, write, socks.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if r.Switch && r.UID != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: r.UID, Gid: r.UID, Groups: deviceGroups()}
-	}
 	if isolate {
 		isolateNetwork(cmd.SysProcAttr)
 	}
@@ -126,23 +123,6 @@ func isolateNetwork(a *syscall.SysProcAttr) {
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	}
-}
-
-// deviceGroups are the groups of graphics devices, which llama-server may need
-// when it is not root.
-func deviceGroups() []uint32 {
-	var out []uint32
-	for _, pattern := range []string{"/dev/dri/render*", "/dev/kfd", "/dev/nvidia*", "/dev/accel/*"} {
-		paths, _ := filepath.Glob(pattern)
-		for _, p := range paths {
-			if st, err := os.Stat(p); err == nil {
-				if s, ok := st.Sys().(*syscall.Stat_t); ok && s.Gid != 0 {
-					out = append(out, s.Gid)
-				}
-			}
-		}
-	}
-	return out
 }
 
 // wait collects the output and the end of the process.

@@ -147,7 +147,7 @@ func (o Options) failed(path string, at int64, cause error) error {
 			rest = append(rest, strings.TrimPrefix(l, "  "))
 		}
 		f.Means = strings.Join(rest, "\n")
-		f.Key = ""
+		f.Key, f.Do = "", ""
 	default:
 		f.Err = cause
 		lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -31,7 +31,6 @@ type Role struct {
 	Sockets []Socket // up listens and hands them over, from descriptor 3
 	Makes   string   // socket that the program makes itself; removed before each start
 	UID     uint32   // that it ends up with; as root only
-	Switch  bool     // up itself starts it under UID, and not the program
 	Isolate bool     // in a network namespace without devices
 	Loud    bool     // its log shows on the terminal
 	Grace   time.Duration
@@ -96,7 +95,7 @@ func Plan(in Input) ([]Role, error) {
 func (in Input) practice() Role {
 	p := in.Settings.Practice
 	args := []string{in.beside(rolePractice), "-listen", "unix:" + in.rel(rolePractice, roleProxy, "llama"),
-		"-slots", strconv.Itoa(p.Slots), "-ctx", strconv.Itoa(p.Context)}
+		"-slots", strconv.Itoa(p.Slots), "-ctx", strconv.Itoa(p.Context), "-ping", "10"}
 	r := in.confined(rolePractice, append(args, p.Args...))
 	r.Sockets = []Socket{{Name: "llama", Client: roleProxy, File: "llama"}}
 	r.Loud = true
@@ -146,15 +145,14 @@ func (in Input) loopd() Role {
 	return r
 }
 
-// llama starts the owner's llama-server with the flags of this repository.
+// llama starts the owner's llama-server with the flags of this repository. It
+// is not shut in: what a graphics driver opens can't be foretold.
 func (in Input) llama() Role {
-	r := Role{Name: roleLlama, Path: in.Llama, Grace: 5 * time.Second, Makes: in.rel(roleLlama, roleProxy, "llama")}
-	r.Args = LlamaFlags(in.Settings.Model, r.Makes)
-	r.Env = append(in.env(), pass(in.Environ, "PATH", "LD_LIBRARY_PATH", "HOME",
+	socket := in.rel(roleLlama, roleProxy, "llama")
+	r := in.confined(roleLlama, append([]string{in.Llama}, LlamaFlags(in.Settings.Model, socket)...), "-open")
+	r.Makes, r.Grace = socket, 5*time.Second
+	r.Env = append(r.Env, pass(in.Environ, "PATH", "LD_LIBRARY_PATH", "HOME",
 		"CUDA_*", "HIP_*", "HSA_*", "ROCR_*", "GGML_*", "VK_*", "AMD_*", "GPU_*", "MESA_*", "OMP_*")...) // drivers are steered by these
-	if in.Root {
-		r.UID, r.Switch = in.Settings.UID(roleLlama), true
-	}
 	return r
 }
 

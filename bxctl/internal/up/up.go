@@ -17,7 +17,6 @@ import (
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
-	"boxmaker/internal/daemon"
 )
 
 // Options are one run of up.
@@ -26,6 +25,7 @@ type Options struct {
 	Model   string // GGUF file that this run serves instead of what is configured
 	Self    string // path of bxctl; the other programs lie beside it
 	Environ []string
+	Version string
 	Out     term.Screen
 	Now     func() time.Time
 }
@@ -94,9 +94,33 @@ func (o Options) prepare() (Input, error) {
 	}
 	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ}
 	if s.Model.Kind == setup.Llama {
-		in.Llama, err = findLlama(s.Model.Server)
+		if in.Llama, err = findLlama(s.Model.Server); err == nil {
+			err = in.reachable(in.Llama, s.Model.File)
+		}
 	}
 	return in, err
+}
+
+// reachable checks that llama-server can be run, and its model be read, by the
+// uid that it will have.
+func (in Input) reachable(program, model string) error {
+	uid := in.Settings.UID(roleLlama)
+	if !in.Root || uid == 0 {
+		return nil
+	}
+	for path, need := range map[string]fs.FileMode{program: 0o005, model: 0o004} {
+		for p := path; ; p, need = filepath.Dir(p), 0o001 {
+			if st, err := os.Stat(p); err == nil && st.Mode()&need != need {
+				return &fault.Fault{Code: fault.Usage, What: path + " is out of reach for llama-server", Err: fmt.Errorf("%s has mode %#o", p, st.Mode().Perm()),
+					Means: fmt.Sprintf("as root, bxctl up runs llama-server under the uid %d", uid),
+					Do:    "open it to others (chmod o+rX), put it elsewhere, or set llama = 0 under [uids] in bxctl.toml", Key: "llama-out-of-reach"}
+			}
+			if p == filepath.Dir(p) {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 func findLlama(configured string) (string, error) {
@@ -163,7 +187,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	served := Served(s.in.Settings, s.in.Proxy)
-	s.out.say("up", "Boxmaker "+daemon.Version+" in "+s.o.Layout.Home+", with "+served)
+	s.out.say("up", "Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served)
 	watching, endWatch := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -181,7 +205,7 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) keepers(st *starter) ([]*keeper, error) {
-	up := report.Up{PID: os.Getpid(), Since: s.o.Now().UTC(), Version: daemon.Version,
+	up := report.Up{PID: os.Getpid(), Since: s.o.Now().UTC(), Version: s.o.Version,
 		Model: Served(s.in.Settings, s.in.Proxy), State: "running", Roles: []report.Role{}}
 	for _, r := range s.roles {
 		row := report.Role{Name: r.Name, State: "waiting", UID: r.UID}

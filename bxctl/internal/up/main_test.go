@@ -1,0 +1,149 @@
+package up
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"boxmaker/internal/config"
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary plays the roles: a copy of it under the name of a role, or
+// one that is started with helperEnv, is a helper.
+const helperEnv = "UP_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	name := filepath.Base(os.Args[0])
+	if h := os.Getenv(helperEnv); h != "" {
+		name = h
+	}
+	switch name {
+	case "bxctl":
+		fakeBxctl()
+	case "loopd":
+		fakeLoopd()
+	case "practice", "inferproxy", "serve":
+		fmt.Println(name + ": up")
+		serve()
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("stubborn: up")
+		select {}
+	case "crash":
+		fmt.Println("crash: it broke")
+		os.Exit(3)
+	case "lock":
+		holdLock()
+	case "parent":
+		parent()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// serve waits for the end.
+func serve() {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGTERM)
+	<-ch
+	os.Exit(0)
+}
+
+// fakeBxctl stands for `bxctl confined`, which becomes another program, and
+// for `bxctl up`, which is the real one.
+func fakeBxctl() {
+	if os.Args[1] == "confined" {
+		argv := os.Args[slices.Index(os.Args, "--")+1:]
+		fmt.Println(syscall.Exec(argv[0], argv, os.Environ()))
+		os.Exit(1)
+	}
+	os.Exit(runUp())
+}
+
+// fakeLoopd answers every request on descriptor 3 with a status that tells how
+// it was started. The file refuse beside its sessions makes it refuse; the
+// file slow makes it wait.
+func fakeLoopd() {
+	home := os.Getenv("BOXMAKER_HOME")
+	if _, err := os.Stat(filepath.Join(home, "refuse")); err == nil {
+		fmt.Fprintln(os.Stderr, `{"level":"ERROR","msg":"self-test failed"}`)
+		fmt.Fprintln(os.Stderr, "loopd: the check props failed: no slots (see runbook: selftest-props)")
+		os.Exit(exitRefused)
+	}
+	ln, err := net.FileListener(os.NewFile(3, "listener"))
+	if err != nil {
+		fmt.Println("loopd:", err)
+		os.Exit(1)
+	}
+	state := "ready"
+	if _, err := os.Stat(filepath.Join(home, "slow")); err == nil {
+		state = "waiting"
+	}
+	var devices []string
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		devices = append(devices, i.Name+" "+i.Flags.String())
+	}
+	dir, _ := os.Getwd()
+	detail := strings.Join([]string{dir, os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES"), strings.Join(devices, ",")}, "|")
+	s := &ipc.Server{Listener: ln, Requests: proto.LoopRequests, Handle: nil}
+	s.Handle = status(state, detail)
+	ctx, stop := signal.NotifyContext(testContext(), syscall.SIGTERM)
+	defer stop()
+	fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"loopd is up","daemon":"loopd"}`)
+	if err := s.Serve(ctx); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func holdLock() {
+	l := config.Layout{Run: os.Getenv("UP_TEST_RUN")}
+	held, err := take(l)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("held")
+	serve()
+	_ = held.release()
+}
+
+// parent keeps one role and tells its pid, so that a test can kill the parent.
+func parent() {
+	st := newStarter()
+	self, _ := os.Executable()
+	null, _ := os.OpenFile("/dev/null", os.O_WRONLY, 0)
+	j := &journal{role: "serve", file: null, out: testConsole(nil)}
+	c, err := st.launch(Role{Name: "serve", Path: self, Env: []string{helperEnv + "=serve"}}, "/", &listening{}, j)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(c.pid)
+	select {}
+}
+
+// waitPID waits for the end of a process that is not our child.
+func waitPID(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // ended already
+	}
+	defer unix.Close(fd)
+	if !waitGone(fd, 10*time.Second) {
+		t.Errorf("process %d still runs", pid)
+	}
+}
