@@ -33,22 +33,22 @@ func (s *State) capped() proto.TurnEnd {
 
 // reasons says what the owner reads when a completion failed for good.
 var reasons = map[proto.Why]struct{ text, runbook string }{
-	proto.WhyStalled:      {"The inference server went silent in the middle of its answer. What had come is kept in the log.", "upstream-stalled"},
-	proto.WhyCut:          {"The inference server ended its answer before the end mark, twice.", "upstream-cut"},
-	proto.WhyServerError:  {"The inference server reported an error.", "upstream-error"},
-	proto.WhyUnreachable:  {"The inference server cannot be reached. Your message is kept; send another when the server is back.", "upstream-unreachable"},
-	proto.WhyUnauthorised: {"The inference server asks for an API key. Boxmaker's inference path holds no credentials.", "upstream-unauthorised"},
-	proto.WhyBadData:      {"The inference server sent something that llama-server does not send.", "upstream-bad-data"},
-	proto.WhyEmpty:        {"The model gave an empty answer, twice.", "empty-answer"},
-	proto.WhyLength:       {"The model used up its token limit before it came to an answer.", "answer-too-long"},
-	proto.WhyMarkup:       {"The model wrote a tool call as plain text, twice; nothing of it was run.", "tool-markup"},
-	proto.WhyBadCall:      {"The model made a tool call that does not parse; nothing of it was run.", "bad-tool-call"},
+	proto.WhyStalled:      {"The inference server went silent in the middle of its answer. What had come is kept in the log.", "server-stalled"},
+	proto.WhyCut:          {"The inference server ended its answer before the end mark, twice.", "server-cut"},
+	proto.WhyServerError:  {"The inference server reported an error.", "server-error"},
+	proto.WhyUnreachable:  {"The inference server cannot be reached. Your message is kept; send another when the server is back.", "server-unreachable"},
+	proto.WhyUnauthorised: {"The inference server asks for an API key. Boxmaker's inference path holds no credentials.", "server-unauthorised"},
+	proto.WhyBadData:      {"The inference server sent something that llama-server does not send.", "server-bad-data"},
+	proto.WhyEmpty:        {"The model gave an empty answer, twice.", "answer-unusable"},
+	proto.WhyLength:       {"The model used up its token limit before it came to an answer.", "answer-unusable"},
+	proto.WhyMarkup:       {"The model wrote a tool call as plain text, twice; nothing of it was run.", "answer-unusable"},
+	proto.WhyBadCall:      {"The model made a tool call that does not parse; nothing of it was run.", "answer-unusable"},
 }
 
 func failed(r *proto.Incomplete) proto.TurnEnd {
 	why, ok := reasons[r.Why]
 	if !ok {
-		why.text, why.runbook = "The completion failed.", "upstream-error"
+		why.text, why.runbook = "The completion failed.", "server-error"
 	}
 	text := why.text
 	if r.Detail != "" {
