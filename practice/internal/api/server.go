@@ -79,6 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Server", "llama.cpp")
 	h.Set("Access-Control-Allow-Origin", "")
+	h["Date"] = nil // the real server sends none
 	route := r.Method + " " + r.URL.Path
 	own, isOwn := s.ownRoute(route)
 	switch {

@@ -92,7 +92,7 @@ func newTurn(req *chat.Request) *turn {
 	for _, m := range req.Messages {
 		switch m.Role {
 		case "user":
-			t.text, t.steps = strings.TrimSpace(m.Content), nil
+			t.text, t.steps = withoutFault(strings.TrimSpace(m.Content)), nil
 			t.asked = append(t.asked, t.text)
 		case "assistant":
 			t.named = t.named || strings.Contains(m.Content, mark)
@@ -104,6 +104,16 @@ func newTurn(req *chat.Request) *turn {
 		}
 	}
 	return t
+}
+
+// withoutFault takes off a first line that orders a fault: what is to go wrong
+// is not what is asked.
+func withoutFault(text string) string {
+	line, rest, ok := strings.Cut(text, "\n")
+	if ok && strings.HasPrefix(line, "!fault ") && strings.TrimSpace(rest) != "" {
+		return strings.TrimSpace(rest)
+	}
+	return text
 }
 
 // answered gives a result to the oldest call that has none.

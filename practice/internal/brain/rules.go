@@ -21,7 +21,9 @@ const polite = `(?is)^(?:(?:please|now|ok|okay|hey|hi|hello|then|and|boxmaker|ca
 // end is what may stand behind it.
 const end = `(?:,?\s+please)?[\s.!?]*$`
 
-func rx(pattern string) *regexp.Regexp { return regexp.MustCompile(polite + `(?:` + pattern + `)` + end) }
+func rx(pattern string) *regexp.Regexp {
+	return regexp.MustCompile(polite + `(?:` + pattern + `)` + end)
+}
 
 // about matches a message that mentions a subject.
 func about(words string) *regexp.Regexp { return regexp.MustCompile(`(?is)\b(?:` + words + `)\b`) }
