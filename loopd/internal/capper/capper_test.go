@@ -45,10 +45,26 @@ func TestCap(t *testing.T) {
 	}
 }
 
+func TestCapNeverCutsARune(t *testing.T) {
+	for _, r := range []string{"ä", "€", "🜁"} {
+		for limit := 256; limit < 272; limit++ {
+			out, _ := Cap(strings.Repeat(r, 1000), limit)
+			if !utf8.ValidString(out) || len(out) <= limit-16 || len(out) > limit {
+				t.Errorf("limit %d: %d bytes, %q", limit, len(out), out)
+			}
+		}
+	}
+}
+
 func TestCapProperties(t *testing.T) {
 	line := regexp.MustCompile(`\n\[cut here: (\d+) of (\d+) bytes kept, the first (\d+) and the last (\d+); (\d+) bytes dropped\]\n`)
-	piece := rapid.SampledFrom([]string{"a", "ä", "€", "🜁", "\n", "\n\n", "\xff", "\x80\x80\x80\x80\x80\x80", "a longer piece of text ", strings.Repeat("x", 300)})
+	good := []string{"a", "ä", "€", "🜁", "\n", "\n\n", "a longer piece of text ", strings.Repeat("x", 300)}
+	bad := append([]string{"\xff", "\x80\x80\x80\x80\x80\x80"}, good...)
 	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom(good)
+		if rapid.Bool().Draw(t, "not UTF-8") {
+			piece = rapid.SampledFrom(bad)
+		}
 		text := strings.Join(rapid.SliceOfN(piece, 0, 200).Draw(t, "text"), "")
 		limit := rapid.IntRange(0, 2000).Draw(t, "limit")
 		out, dropped := Cap(text, limit)

@@ -238,6 +238,29 @@ func TestUnfinishedEpochIsSweptAway(t *testing.T) {
 	}
 }
 
+// A start of an epoch that failed can be tried again by the same process.
+func TestEpochAfterAFailedOne(t *testing.T) {
+	dir := t.TempDir()
+	s := storeAt(t, dir)
+	c, _ := opened(t, s, "chat-1")
+	for epoch := 1; epoch <= 2; epoch++ {
+		temp := filepath.Join(dir, ".new-chat-1")
+		if err := os.Mkdir(temp, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, []byte(`{"v":1,"n":0,`), temp, fmt.Sprintf("%04d.jsonl", epoch))
+		writeFile(t, nil, temp, "other")
+		startEpoch(t, c, baseline("x"))
+		if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", temp, err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "chat-1"))
+	if err != nil || len(entries) != 2 || c.Epoch() != 2 {
+		t.Errorf("epoch %d, files %v, %v", c.Epoch(), entries, err)
+	}
+}
+
 func TestSecondLoopd(t *testing.T) {
 	dir := t.TempDir()
 	storeAt(t, dir)

@@ -198,9 +198,6 @@ func titleOf(line []byte) string {
 	end := 1
 	for end < len(text) && text[end] != '"' {
 		if text[end] == '\\' {
-			if end+1 < len(text) && text[end+1] == 'u' {
-				end += 4
-			}
 			end++
 		}
 		end++

@@ -335,8 +335,13 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add([]byte(`{"v":2}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		dir := t.TempDir()
-		s := storeAt(t, dir)
+		dir, err := os.MkdirTemp(memory(), "session")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		s, shut := openStore(t, dir)
+		defer shut()
 		c, _ := open(t, s, "chat-1")
 		startEpoch(t, c, baseline("x"))
 		c.Close()
