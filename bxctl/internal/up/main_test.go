@@ -131,6 +131,9 @@ func parent() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	for len(j.last()) == 0 { // later it would die of the broken pipe, and not with us
+		time.Sleep(time.Millisecond)
+	}
 	fmt.Println(c.pid)
 	select {}
 }
