@@ -188,20 +188,26 @@ func TestUnfinished(t *testing.T) {
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := storeAt(t, dir)
-			c := conversation(t, s, "chat-1")
-			t.Cleanup(func() { c.Close() })
-			tt.make(s, c, dir)
-			open, err := s.Unfinished()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := len(open) == 1; got != tt.want {
+			if got := unfinished(t, tt.make); got != tt.want {
 				t.Errorf("unfinished %v, want %v", got, tt.want)
 			}
 		})
 	}
+}
+
+// unfinished lets change go on from a finished turn, and asks.
+func unfinished(t *testing.T, change func(s *Store, c *Session, dir string)) bool {
+	t.Helper()
+	dir := t.TempDir()
+	s := storeAt(t, dir)
+	c := conversation(t, s, "chat-1")
+	t.Cleanup(func() { c.Close() })
+	change(s, c, dir)
+	open, err := s.Unfinished()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open) == 1
 }
 
 // The row of a big session costs a look at both ends of its files.
