@@ -171,7 +171,11 @@ func (c *conversation) answerAll(e *proto.Error) {
 // openLog replays the session's newest epoch.
 func (c *conversation) openLog() error {
 	log, err := c.a.cfg.Store.Open(c.id, func(epoch int, h proto.Header, r proto.Record) error {
-		return c.fold(epoch, h.N, r)
+		err := c.fold(epoch, h.N, r)
+		if _, first := r.(*proto.Baseline); first && err == nil {
+			c.growPrompt()
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -185,6 +189,14 @@ func (c *conversation) openLog() error {
 		c.hub.begin(c.state.Origin)
 	}
 	return nil
+}
+
+// growPrompt makes room for the whole epoch at once: a long session is opened
+// without copying its prompt again and again.
+func (c *conversation) growPrompt() {
+	if size, err := c.a.cfg.Store.Size(c.id); err == nil {
+		c.prompt.Grow(int(size))
+	}
 }
 
 // fold takes one record that is on disk into prompt and state.
