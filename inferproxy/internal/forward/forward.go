@@ -58,7 +58,10 @@ func (c Config) Serve(ctx context.Context, l *net.UnixListener, n *Counts) error
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Both are needed: the first ends a waiting accept, the second closes when
+	// the loop sees the end of ctx before the first has run.
 	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer l.Close()
 	defer stop()
 	slots, tokens := make(chan struct{}, c.Conns), newBucket(c.Rate)
 	for {

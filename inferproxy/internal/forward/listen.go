@@ -62,10 +62,15 @@ func Listen(path string) (*net.UnixListener, error) {
 		syscall.Close(lock)
 		return nil, fmt.Errorf("%s: another process listens there", path)
 	}
-	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
 	at := filepath.Join(dir, name)
+	switch info, err := os.Lstat(at); {
+	case err == nil && info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("%s is there and is not a socket", path)
+	case err == nil:
+		if err := os.Remove(at); err != nil {
+			return nil, err
+		}
+	}
 	if len(at) > maxUnixPath {
 		handle, err := syscall.Open(dir, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		if err != nil {

@@ -48,6 +48,19 @@ func TestListenReplacesAStaleSocket(t *testing.T) {
 	l.Close()
 }
 
+func TestListenLeavesOtherFilesAlone(t *testing.T) {
+	path := filepath.Join(shortDir(t), "in.sock")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "precious" {
+		t.Errorf("%q", b)
+	}
+}
+
 func TestLongPaths(t *testing.T) {
 	dir := shortDir(t)
 	long := filepath.Join(dir, strings.Repeat("long/", 40))
