@@ -97,14 +97,27 @@ func (d *desk) say(slot int, names ...string) {
 // drone scripts one reply of a slot that thinks until max_tokens, or its thinking
 // cap, and answers without an end.
 func (d *desk) drone(slot int) {
-	tk := d.server.model.tokens
-	d.bias(slot, fmt.Sprintf("[[%d,-100],[%d,-100],[%d,-100]]", tk["turn-end"], tk["think-end"], tk["think-stop"]))
+	d.ban(slot, "think-stop", "think-end", "turn-end", "call", "late-call")
 }
 
-// think scripts one reply of a slot that thinks until its thinking cap.
+// think scripts one reply of a slot that thinks until its thinking cap, and then
+// answers.
 func (d *desk) think(slot int) {
-	tk := d.server.model.tokens
-	d.bias(slot, fmt.Sprintf("[[%d,-100],[%d,-100]]", tk["think-end"], tk["think-stop"]))
+	d.ban(slot, "think-stop", "think-end", "call", "late-call")
+}
+
+// ban scripts one reply of a slot without some tokens.
+func (d *desk) ban(slot int, names ...string) {
+	d.t.Helper()
+	var out []string
+	for _, n := range names {
+		id, ok := d.server.model.tokens[n]
+		if !ok {
+			d.t.Fatalf("no token %q", n)
+		}
+		out = append(out, fmt.Sprintf("[%d,-100]", id))
+	}
+	d.bias(slot, "["+strings.Join(out, ",")+"]")
 }
 
 func (d *desk) bias(slot int, bias string) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var testOdds = odds{thinkEnd: 0.06, end: 0.05, call: 0.3, late: 0.03}
+var testOdds = odds{thinkEnd: 0.06, end: 0.08, call: 0.2, late: 0.02}
 
 // table is what the model computes in each state, without the layers' noise.
 func (c *chain) table() [reserved][]float64 {

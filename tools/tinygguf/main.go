@@ -45,7 +45,7 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
-	s := spec{odds: odds{thinkEnd: 0.06, end: 0.05, call: 0.3, late: 0.03}}
+	s := spec{odds: odds{thinkEnd: 0.06, end: 0.08, call: 0.2, late: 0.02}}
 	fs := flag.NewFlagSet("tinygguf", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	out := fs.String("o", "tiny.gguf", "file to write")
@@ -88,11 +88,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	for _, t := range []struct{ name, token string }{
-		{"turn-end", turnEnd},
-		{"think-end", thinkEnd},
-		{"think-stop", stop},
-	} {
+	type named struct{ name, token string }
+	known := []named{{"turn-end", turnEnd}, {"think-end", thinkEnd}, {"think-stop", stop}}
+	if calls := callTexts(s.style); s.calls {
+		known = append(known, named{"call", calls[0]}, named{"late-call", calls[1]})
+	}
+	for _, t := range known {
 		fmt.Fprintf(stdout, "token %s %d\n", t.name, v.id[t.token])
 	}
 	for _, r := range s.replies {

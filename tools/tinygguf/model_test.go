@@ -37,8 +37,8 @@ func encode(t *testing.T, s spec) []byte {
 // model that is meant, put the new ones here.
 func TestSameFlagsGiveTheSameBytes(t *testing.T) {
 	pinned := map[string]string{
-		"qwen35": "588cb8a1356b1521bc611ce90a2f8fd38771587b609076a6ad8d97af655c8e0f",
-		"qwen3":  "ab92e49082364e1274739ba6d91e6b91223547f1c6088c141d12baa88cdcded9",
+		"qwen35": "b9eea25aef31172df7f38a1df02b03088fdbfb9ab267ffcee4e7c8db0800aa87",
+		"qwen3":  "a04b18655f026fdcba464089b18af6640c853323944d1d9c84742cdfc3c469e1",
 	}
 	for arch, want := range pinned {
 		t.Run(arch, func(t *testing.T) {
