@@ -12,6 +12,7 @@ import (
 	"boxmaker/practice/internal/fault"
 	"boxmaker/practice/internal/gen"
 	"boxmaker/practice/internal/slots"
+	"boxmaker/practice/internal/template"
 	"boxmaker/practice/internal/tokenizer"
 )
 
@@ -48,15 +49,17 @@ type completion struct {
 
 // completions answers a chat request, from the queue to the last event.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request, body []byte) error {
-	req, _, prompt, err := s.prompt(body)
-	slot := chat.AnySlot
-	if req != nil {
-		slot = req.Slot
+	req, err := chat.Decode(body)
+	if err != nil {
+		s.Record.Add(chat.AnySlot, body)
+		return err
 	}
-	s.Record.Add(slot, body)
+	s.Record.Add(req.Slot, body)
+	text, err := template.Render(req.Input())
 	if err != nil {
 		return err
 	}
+	prompt := s.tokens.Encode(text)
 	f := s.faultFor(req, body)
 	if s.refuse(w, f, len(prompt)) {
 		return nil

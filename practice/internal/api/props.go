@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"boxmaker/practice/internal/chat"
 	"boxmaker/practice/internal/template"
 )
 
@@ -169,10 +170,12 @@ func (s *Server) slotList() []any {
 	return out
 }
 
-func (s *Server) erase(w http.ResponseWriter, r *http.Request, id string) {
+// slotAction does "erase" alone; a real server without --slot-save-path does not
+// even that.
+func (s *Server) slotAction(w http.ResponseWriter, r *http.Request, id string) {
 	n, err := strconv.Atoi(id)
-	if err != nil {
-		fail(w, fmt.Errorf("the slot number %q is not a number", id))
+	if err != nil || r.URL.Query().Get("action") != "erase" {
+		fail(w, &chat.Error{Status: http.StatusNotImplemented, Type: "not_supported_error", Message: "This server does not support slots action. Start it with `--slot-save-path`"})
 		return
 	}
 	erased, err := s.Pool.Erase(r.Context(), n)

@@ -302,8 +302,10 @@ func TestErase(t *testing.T) {
 	if a := b.do(t, "POST", "/slots/9?action=erase", "{}"); a.body != `{"id_slot":9,"n_erased":0}` {
 		t.Errorf("unknown: %s", a.body)
 	}
-	if a := b.do(t, "POST", "/slots/x?action=erase", ""); a.status != 500 {
-		t.Errorf("no number: %d %s", a.status, a.body)
+	for _, path := range []string{"/slots/x?action=erase", "/slots/0?action=save", "/slots/0"} {
+		if a := b.do(t, "POST", path, "{}"); a.status != 501 || !strings.Contains(a.body, `"type":"not_supported_error"`) {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) route(w http.ResponseWriter, r *http.Request, route string) {
 	switch route {
-	case "GET /health", "GET /v1/health":
+	case "GET /health", "GET /v1/health", "HEAD /health":
 		reply(w, http.StatusOK, map[string]string{"status": "ok"})
 	case "GET /props":
 		reply(w, http.StatusOK, s.props())
@@ -121,8 +121,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, route string) {
 	case "POST /detokenize":
 		s.withBody(w, r, s.detokenize)
 	default:
-		if id, ok := strings.CutPrefix(route, "POST /slots/"); ok && r.URL.Query().Get("action") == "erase" {
-			s.erase(w, r, id)
+		if id, ok := strings.CutPrefix(route, "POST /slots/"); ok {
+			s.slotAction(w, r, id)
 			return
 		}
 		gate(w, http.StatusNotFound, "not_found_error", "File Not Found")

@@ -18,21 +18,17 @@ type success struct {
 	Message string `json:"message,omitzero"`
 }
 
-// prompt decodes a chat body, renders it and cuts it into tokens.
-func (s *Server) prompt(body []byte) (*chat.Request, string, []tokenizer.Token, error) {
-	req, err := chat.Decode(body)
+// prompt renders the body of a request that is not to be completed.
+func prompt(body []byte) (string, error) {
+	req, err := chat.DecodePrompt(body)
 	if err != nil {
-		return nil, "", nil, err
+		return "", err
 	}
-	text, err := template.Render(req.Input())
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return req, text, s.tokens.Encode(text), nil
+	return template.Render(req.Input())
 }
 
 func (s *Server) applyTemplate(w http.ResponseWriter, _ *http.Request, body []byte) error {
-	_, text, _, err := s.prompt(body)
+	text, err := prompt(body)
 	if err != nil {
 		return err
 	}
@@ -41,14 +37,14 @@ func (s *Server) applyTemplate(w http.ResponseWriter, _ *http.Request, body []by
 }
 
 func (s *Server) inputTokens(w http.ResponseWriter, _ *http.Request, body []byte) error {
-	_, _, tokens, err := s.prompt(body)
+	text, err := prompt(body)
 	if err != nil {
 		return err
 	}
 	reply(w, http.StatusOK, struct {
 		Tokens int    `json:"input_tokens"`
 		Object string `json:"object"`
-	}{len(tokens), "response.input_tokens"})
+	}{len(s.tokens.Encode(text)), "response.input_tokens"})
 	return nil
 }
 
@@ -64,7 +60,7 @@ func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, body []byte) e
 	}
 	var content string
 	if v, ok := m["content"]; ok && json.Unmarshal(v, &content) != nil {
-		return &chat.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "'content' must be a string"}
+		return chat.TypeError("string", v)
 	}
 	var tokens []tokenizer.Token
 	if string(m["parse_special"]) == "false" {
@@ -103,7 +99,7 @@ func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, body []byte)
 	}
 	var tokens []tokenizer.Token
 	if v, ok := m["tokens"]; ok && json.Unmarshal(v, &tokens) != nil {
-		return &chat.Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "'tokens' must be an array of numbers"}
+		return chat.TypeError("array", v)
 	}
 	reply(w, http.StatusOK, map[string]string{"content": strings.ToValidUTF8(s.tokens.Decode(tokens), "\uFFFD")})
 	return nil

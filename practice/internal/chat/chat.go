@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,6 +33,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Type, e.Message) }
+
+// broken is what the real server says when its own parsing of a part fails.
+func broken(format string, args ...any) *Error {
+	return &Error{Status: 500, Type: "server_error", Message: fmt.Sprintf(format, args...)}
+}
 
 func invalid(format string, args ...any) *Error {
 	return &Error{Status: 400, Type: "invalid_request_error", Message: fmt.Sprintf(format, args...)}
@@ -59,11 +63,12 @@ const (
 
 // A Request is what of a body matters here.
 type Request struct {
-	Messages []template.Message
-	Tools    []Tool
-	Choice   Choice
-	Parallel bool // parallel_tool_calls, true unless told otherwise
-	Thinking bool // enable_thinking and reasoning_effort
+	Messages   []template.Message
+	Tools      []Tool
+	Choice     Choice
+	Parallel   bool // parallel_tool_calls, true unless told otherwise
+	Thinking   bool // enable_thinking and reasoning_effort
+	Generation bool // add_generation_prompt
 
 	Stream          bool
 	IncludeUsage    bool
@@ -81,54 +86,82 @@ type Request struct {
 
 // Decode reads a body. The error is always an [*Error].
 func Decode(body []byte) (*Request, error) {
-	m, err := object(body)
+	r, m, err := decode(body)
 	if err != nil {
-		return nil, err
-	}
-	r := &Request{Choice: Auto, Parallel: true, Thinking: true, CachePrompt: true, Slot: AnySlot, MaxTokens: -1, Budget: -1, Ping: -1}
-	raw, ok := m["messages"]
-	if !ok {
-		return nil, invalid("'messages' is required")
-	}
-	if r.Messages, err = messages(raw); err != nil {
-		return nil, err
-	}
-	if r.Tools, err = tools(m["tools"]); err != nil {
 		return nil, err
 	}
 	err = errors.Join(
 		boolean(m, "stream", &r.Stream), boolean(m, "return_progress", &r.Progress),
-		boolean(m, "timings_per_token", &r.TimingsPerToken), boolean(m, "reasoning_control", &r.Armed),
-		boolean(m, "cache_prompt", &r.CachePrompt), boolean(m, "parallel_tool_calls", &r.Parallel),
+		boolean(m, "timings_per_token", &r.TimingsPerToken), boolean(m, "cache_prompt", &r.CachePrompt),
 		number(m, "max_tokens", &r.MaxTokens), number(m, "max_completion_tokens", &r.MaxTokens), number(m, "n_predict", &r.MaxTokens),
-		number(m, "thinking_budget_tokens", &r.Budget), number(m, "reasoning_budget_tokens", &r.Budget),
-		number(m, "sse_ping_interval", &r.Ping), str(m, "reasoning_budget_message", &r.BudgetMessage),
-		choice(m["tool_choice"], &r.Choice), thinking(m, &r.Thinking),
+		budget(m, "thinking_budget_tokens", &r.Budget), budget(m, "reasoning_budget_tokens", &r.Budget),
+		number(m, "sse_ping_interval", &r.Ping), sampling(m),
 	)
-	if err != nil {
-		var first *Error
-		if errors.As(err, &first) {
-			return nil, first
-		}
-		return nil, invalid("%v", err)
+	if o, oerr := Members(m["stream_options"]); oerr == nil && r.Stream {
+		err = errors.Join(err, boolean(o, "include_usage", &r.IncludeUsage))
 	}
-	if v, ok := m["stream_options"]; ok && v.Kind() == '{' {
-		if o, err := object(v); err == nil {
-			_ = boolean(o, "include_usage", &r.IncludeUsage) // as lax as the real server
-		}
+	var first *Error
+	if errors.As(err, &first) {
+		return nil, first
 	}
-	if v, ok := m["id_slot"]; ok && v.Kind() == '0' {
+	// Of another type than theirs, these are ignored without a word.
+	_ = boolean(m, "reasoning_control", &r.Armed)
+	_ = boolean(m, "parallel_tool_calls", &r.Parallel)
+	_ = str(m, "reasoning_budget_message", &r.BudgetMessage)
+	if v := m["id_slot"]; v.Kind() == '0' {
 		_ = number(m, "id_slot", &r.Slot)
-	}
-	if _, ok := m["grammar"]; ok && len(r.Tools) > 0 {
-		return nil, invalid("Cannot use custom grammar constraints with tools.")
 	}
 	return r, nil
 }
 
+// DecodePrompt reads as much of a body as a prompt is made of.
+func DecodePrompt(body []byte) (*Request, error) {
+	r, _, err := decode(body)
+	return r, err
+}
+
+func decode(body []byte) (*Request, map[string]jsontext.Value, error) {
+	m, err := Members(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &Request{Choice: Auto, Parallel: true, Thinking: true, Generation: true, CachePrompt: true, Slot: AnySlot, MaxTokens: -1, Budget: -1, Ping: -1}
+	raw, ok := m["messages"]
+	if !ok {
+		return nil, nil, invalid("'messages' is required")
+	}
+	if r.Messages, err = messages(raw); err != nil {
+		return nil, nil, err
+	}
+	if r.Tools, err = tools(m["tools"]); err != nil {
+		return nil, nil, err
+	}
+	if err = choice(m["tool_choice"], &r.Choice); err != nil {
+		return nil, nil, err
+	}
+	if err = thinking(m, &r.Thinking); err != nil {
+		return nil, nil, err
+	}
+	_ = boolean(m, "add_generation_prompt", &r.Generation) // of another type: ignored
+	if _, ok := m["grammar"]; ok && len(r.Tools) > 0 {
+		return nil, nil, invalid("Cannot use custom grammar constraints with tools.")
+	}
+	return r, m, nil
+}
+
+// sampling checks the types of members that are not used here.
+func sampling(m map[string]jsontext.Value) error {
+	for _, name := range []string{"temperature", "top_p", "top_k", "min_p", "typical_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty"} {
+		if v, ok := m[name]; ok && v.Kind() != '0' && v.Kind() != 'n' {
+			return typeError(name, "number", v)
+		}
+	}
+	return nil
+}
+
 // Input is the request as the template wants it.
 func (r *Request) Input() template.Input {
-	in := template.Input{Messages: r.Messages, Thinking: r.Thinking}
+	in := template.Input{Messages: r.Messages, Thinking: r.Thinking, NoGeneration: !r.Generation}
 	for _, t := range r.Tools {
 		in.Tools = append(in.Tools, t.Raw)
 	}
@@ -138,9 +171,7 @@ func (r *Request) Input() template.Input {
 // Members reads a JSON object, the last of doubled members winning; a document
 // of another kind has no members. The error is an [*Error] in the words of the
 // real server's JSON library, as far as they can be had.
-func Members(body []byte) (map[string]jsontext.Value, error) { return object(body) }
-
-func object(body []byte) (map[string]jsontext.Value, error) {
+func Members(body []byte) (map[string]jsontext.Value, error) {
 	v, err := read(body)
 	if err != nil {
 		return nil, err
@@ -155,6 +186,9 @@ func object(body []byte) (map[string]jsontext.Value, error) {
 }
 
 func read(body []byte) (jsontext.Value, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, invalid("[json.exception.parse_error.101] parse error at line 1, column 1: attempting to parse an empty input; check that your input string or stream contains the expected JSON")
+	}
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	v, err := d.ReadValue()
 	if err == nil {
@@ -166,9 +200,9 @@ func read(body []byte) (jsontext.Value, error) {
 			err = errors.New("unexpected value; expected end of input")
 		}
 	}
-	at := min(int64(len(body)), d.InputOffset()+1)
+	at := min(int64(len(body)), d.InputOffset())
 	if s := (*jsontext.SyntacticError)(nil); errors.As(err, &s) {
-		at = min(int64(len(body)), s.ByteOffset+1)
+		at = min(int64(len(body)), s.ByteOffset)
 		err = s.Err
 	}
 	line := 1 + bytes.Count(body[:at], []byte("\n"))
@@ -193,6 +227,11 @@ func kindName(v jsontext.Value) string {
 	}
 }
 
+// TypeError is the answer to a value of the wrong kind outside a chat body.
+func TypeError(want string, v jsontext.Value) *Error {
+	return invalid("[json.exception.type_error.302] type must be %s, but is %s", want, kindName(v))
+}
+
 func typeError(name, want string, v jsontext.Value) *Error {
 	return invalid("Field '%s': [json.exception.type_error.302] type must be %s, but is %s", name, want, kindName(v))
 }
@@ -209,20 +248,39 @@ func boolean(m map[string]jsontext.Value, name string, to *bool) error {
 	return nil
 }
 
+// number reads an integer as the real server's library does: fractions are cut
+// off, and true is 1.
 func number(m map[string]jsontext.Value, name string, to *int) error {
 	v, ok := m[name]
 	if !ok || v.Kind() == 'n' {
 		return nil
 	}
 	var f float64
-	if v.Kind() != '0' || json.Unmarshal(v, &f) != nil {
+	switch {
+	case v.Kind() == 't':
+		f = 1
+	case v.Kind() == 'f':
+	case v.Kind() != '0' || json.Unmarshal(v, &f) != nil:
 		return typeError(name, "number", v)
 	}
-	if f < -1 || f > math.MaxInt32 {
-		return invalid("Field '%s': Value must be between -1 <= value <= 2147483647, but got %s", name, strings.TrimSpace(string(v)))
+	n := math.MinInt32 // what a number that is too large becomes there
+	if f >= math.MinInt32 && f <= math.MaxInt32 {
+		n = int(f)
 	}
-	*to = int(f)
+	if n < -1 {
+		return invalid("Field '%s': Value must be between -1 <= value <= 2147483647, but got %d", name, n)
+	}
+	*to = n
 	return nil
+}
+
+// budget is a number whose range alone is checked; of another type it is
+// ignored.
+func budget(m map[string]jsontext.Value, name string, to *int) error {
+	if m[name].Kind() != '0' {
+		return nil
+	}
+	return number(m, name, to)
 }
 
 func str(m map[string]jsontext.Value, name string, to *string) error {

@@ -36,11 +36,11 @@ func Specials() []string {
 	return []string{Start, End, EndOfText, Think, ThinkEnd, ToolCall, ToolCallEnd, Response, ResponseEnd}
 }
 
-// ErrArguments reports a tool call in the history whose arguments are no JSON
-// object: the template cannot render it.
-var ErrArguments = errors.New("template: arguments are not a JSON object")
+// ErrArguments reports a tool call whose arguments are no JSON at all.
+var ErrArguments = errors.New("template: arguments are not valid JSON")
 
-// A ToolUse is one call of an assistant message. Arguments is a JSON object.
+// A ToolUse is one call of an assistant message. Arguments is a JSON object;
+// null counts as an empty one.
 type ToolUse struct {
 	Name      string
 	Arguments jsontext.Value
@@ -56,9 +56,10 @@ type Message struct {
 
 // An Input is what the template is given.
 type Input struct {
-	Messages []Message
-	Tools    []jsontext.Value // as they stand in the request
-	Thinking bool             // enable_thinking
+	Messages     []Message
+	Tools        []jsontext.Value // as they stand in the request
+	Thinking     bool             // enable_thinking
+	NoGeneration bool             // add_generation_prompt is false
 }
 
 // Render gives the prompt. A conversation that ends with an assistant message
@@ -89,6 +90,9 @@ func Render(in Input) (string, error) {
 		if err := renderMessage(&b, in.Messages, i); err != nil {
 			return "", err
 		}
+	}
+	if in.NoGeneration {
+		return b.String(), nil
 	}
 	if n := len(in.Messages); n > 0 && in.Messages[n-1].Role == "assistant" {
 		return strings.TrimSuffix(b.String(), End+"\n"), nil
@@ -156,6 +160,14 @@ func Content(text string) string { return strings.Trim(text, blank) }
 func Call(c ToolUse) (string, error) {
 	var b strings.Builder
 	b.WriteString(ToolCall + "\n<function=" + c.Name + ">\n")
+	switch k := c.Arguments.Kind(); {
+	case !c.Arguments.IsValid(jsontext.AllowDuplicateNames(true)):
+		return "", ErrArguments
+	case k == 'n':
+		c.Arguments = jsontext.Value("{}")
+	case k != '{':
+		return "", raiseItems(k)
+	}
 	err := eachMember(c.Arguments, func(name string, value jsontext.Value) {
 		b.WriteString("<parameter=" + name + ">\n")
 		if value.Kind() == '"' {

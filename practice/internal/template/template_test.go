@@ -123,10 +123,24 @@ func TestRenderErrors(t *testing.T) {
 	if !errors.As(err, &e) || e.Reason != "System message must be at the beginning." {
 		t.Errorf("got %v", err)
 	}
-	for _, args := range []string{"", "5", `{"a"`, `{} {}`, `[1]`} {
-		_, err = Render(Input{Messages: []Message{{Role: "user"}, {Role: "assistant", Calls: []ToolUse{{"f", jsontext.Value(args)}}}, {Role: "tool"}}})
-		if !errors.Is(err, ErrArguments) {
+	arguments := func(args string) error {
+		_, err := Render(Input{Messages: []Message{{Role: "user"}, {Role: "assistant", Calls: []ToolUse{{"f", jsontext.Value(args)}}}, {Role: "tool"}}})
+		return err
+	}
+	for _, args := range []string{"", `{"a"`, `{} {}`} {
+		if err := arguments(args); !errors.Is(err, ErrArguments) {
 			t.Errorf("arguments %q: got %v", args, err)
 		}
+	}
+	for args, kind := range map[string]string{"5": "Integer", `[1]`: "Array", `"x"`: "String"} {
+		// the whole text, as seen from the real server with this template
+		want := "\n------------\nWhile executing FilterExpression at line 30, column 48 in source:\n... name, value in call.function.arguments | items %}↵{{- '<parameter=' + name + '>...\n" +
+			"                                           ^\nError: Unknown (built-in) filter 'items' for type " + kind
+		if err := arguments(args); err == nil || err.Error() != want {
+			t.Errorf("arguments %s: got %v", args, err)
+		}
+	}
+	if err := arguments("null"); err != nil {
+		t.Error(err)
 	}
 }

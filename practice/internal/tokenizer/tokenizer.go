@@ -45,18 +45,17 @@ func New(specials []string) *Tokenizer { return &Tokenizer{specials: specials} }
 // Encode cuts text, control tokens whole.
 func (z *Tokenizer) Encode(text string) []Token { return z.encode(text, true) }
 
-// EncodePlain cuts text as if it had no control tokens (parse_special: false).
+// EncodePlain cuts text without the control tokens of the form <|…|>; the
+// others, as on the real server, are whole even so (parse_special: false).
 func (z *Tokenizer) EncodePlain(text string) []Token { return z.encode(text, false) }
 
 func (z *Tokenizer) encode(text string, special bool) []Token {
 	out := make([]Token, 0, len(text)/4+4)
 	for len(text) > 0 {
-		if special {
-			if id, n := z.special(text); n > 0 {
-				out = append(out, id)
-				text = text[n:]
-				continue
-			}
+		if id, n := z.special(text, special); n > 0 {
+			out = append(out, id)
+			text = text[n:]
+			continue
 		}
 		n := z.piece(text, special)
 		out = append(out, number(text[:n]))
@@ -98,8 +97,8 @@ func (z *Tokenizer) Decode(ts []Token) string {
 	return b.String()
 }
 
-func (z *Tokenizer) special(text string) (Token, int) {
-	if text[0] != '<' {
+func (z *Tokenizer) special(text string, control bool) (Token, int) {
+	if text[0] != '<' || !control && strings.HasPrefix(text, "<|") {
 		return 0, 0
 	}
 	for i, s := range z.specials {
@@ -179,9 +178,6 @@ func (z *Tokenizer) piece(text string, special bool) int {
 }
 
 func (z *Tokenizer) starts(text string, special bool) bool {
-	if !special {
-		return false
-	}
-	_, n := z.special(text)
+	_, n := z.special(text, special)
 	return n > 0
 }
