@@ -28,6 +28,7 @@ unavailable() {
 	say "Nothing was tested against a real server. What helps: a machine"
 	say "with apt and a reachable Debian mirror, BOXMAKER_DEBIAN_MIRROR=URL,"
 	say "or LLAMA_SERVER=/path/to/your/own/llama-server."
+	say "(see runbook: no-llama-server)"
 	say "****************************************************************"
 	exit 3
 }

@@ -38,7 +38,7 @@ func TestServerTellsWhatLoopdAsks(t *testing.T) {
 	})
 }
 
-func TestServerRendersAToolChainAsAnExtension(t *testing.T) {
+func TestCase_P08_ToolChainRendersAsAnExtension(t *testing.T) {
 	each(t, func(t *testing.T, m model) {
 		s := startServer(t, m)
 		render := func(k *talk) string {

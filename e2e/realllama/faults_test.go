@@ -21,7 +21,7 @@ func evict(t *testing.T, h *house, d *desk) outcome {
 	return h.turn("chat-evicted", "What time is it?", proto.TurnAnswered)
 }
 
-func TestEvictionIsANotice(t *testing.T) {
+func TestCase_P10_EvictionIsANotice(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "", "--cache-ram", "0")
 		o := evict(t, h, d)
@@ -62,7 +62,7 @@ func TestEvictionHealedByTheServer(t *testing.T) {
 	})
 }
 
-func TestContextOverflow(t *testing.T) {
+func TestCase_P28_ContextOverflow(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
 		const window = 3072
 		h, d := newDeskHouse(t, m, "", "-c", "9216")
@@ -196,7 +196,7 @@ func TestThinkingCap(t *testing.T) {
 	})
 }
 
-func TestServerKilledAndRestarted(t *testing.T) {
+func TestCase_P12_ServerKilledAndRestarted(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "")
 		d.say(0, "hello")

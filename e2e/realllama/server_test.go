@@ -164,6 +164,16 @@ func (s *server) decode(route string, r *http.Response, into any) int {
 	return r.StatusCode
 }
 
+// tokenize gives the tokens of a text, control tokens read as such.
+func (s *server) tokenize(text string) []int {
+	s.t.Helper()
+	var out struct {
+		Tokens []int `json:"tokens"`
+	}
+	s.post("/tokenize", object{"content": text, "parse_special": true}, &out)
+	return out.Tokens
+}
+
 // slotState is an element of /slots.
 type slotState struct {
 	ID   int  `json:"id"`
