@@ -21,7 +21,9 @@ func TestSelfTestPasses(t *testing.T) {
 		}
 		for _, c := range st.Checks {
 			t.Logf("%s: %s %s", c.Name, c.State, c.Detail)
-			if c.State != "ok" {
+			// the server does not tell how it stores its cache, and only at work how it samples
+			hidden := c.State == "skipped" && (c.Name == "kv" || c.Name == "sampling")
+			if c.State != "ok" && !hidden {
 				t.Errorf("check %s: %s %s", c.Name, c.State, c.Detail)
 			}
 		}

@@ -1,6 +1,7 @@
 package realllama
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -64,35 +65,32 @@ func TestEvictionHealedByTheServer(t *testing.T) {
 
 func TestCase_P28_ContextOverflow(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
-		const window = 3072
-		h, d := newDeskHouse(t, m, "", "-c", "9216")
+		const window = 5120
+		h, d := newDeskHouse(t, m, "[sampling]\nmax_tokens = 2000\nthinking_tokens = 2000\n", "-c", fmt.Sprint(3*window))
 		full := func(session, text string) {
 			t.Helper()
 			o := h.turn(session, text, proto.TurnContextFull)
 			if o.Done.Text == "" || o.Done.Runbook == "" {
 				t.Errorf("the owner is not told what to do: %+v", o.Done)
 			}
+			d.say(0, "bye")
+			if o := h.turn(session, "Never mind.", proto.TurnAnswered); o.Done.Answer != replies()["bye"].say {
+				t.Errorf("answer of the turn after: %q", o.Done.Answer)
+			}
+			if n := h.log(session).Number; n != 2 {
+				t.Errorf("%s goes on in epoch %d, want 2", session, n)
+			}
 		}
 		// the prompt alone does not fit
 		d.say(0, "hello")
 		h.turn("chat-long", "Hello.", proto.TurnAnswered)
 		full("chat-long", "Read this:"+filler(2*window))
-		d.say(0, "bye")
-		h.turn("chat-long", "Never mind.", proto.TurnAnswered)
 
-		// the reply does not fit
+		// the prompt fits, the reply does not: first within the thinking, then within the answer
 		d.drone(0)
-		full("chat-drone", "Talk.")
-		d.say(0, "bye")
-		h.turn("chat-drone", "Enough.", proto.TurnAnswered)
-
-		for _, session := range []string{"chat-long", "chat-drone"} {
-			e := h.log(session)
-			if e.Number != 2 {
-				t.Errorf("%s goes on in epoch %d, want 2", session, e.Number)
-			}
-		}
-		wantExtensions(t, h, "chat-drone", d.exchanges(0)[len(d.exchanges(0))-1:])
+		full("chat-think", "Talk."+filler(window/2))
+		d.ban(0, "turn-end", "call", "late-call")
+		full("chat-talk", "Talk."+filler(window/2))
 	})
 }
 
