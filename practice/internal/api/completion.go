@@ -123,7 +123,7 @@ func (s *Server) prepare(w http.ResponseWriter, req *chat.Request, f fault.Fault
 		}
 		c.out = newStream(w, h, req.IncludeUsage, ping)
 	}
-	lease.Show(req.MaxTokens, req.Stream)
+	lease.Show(req.MaxTokens, req.Stream, req.Sampling)
 	return c
 }
 

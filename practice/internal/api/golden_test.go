@@ -141,7 +141,7 @@ func has(h map[string][]string, k string) bool {
 // The slot that is at work is shown in the real server's shape.
 func TestShapeOfBusySlots(t *testing.T) {
 	b := newBox(t, func(c *Config) { c.GenTPS = 1 })
-	l := b.open(t, t.Context(), `{"messages":[{"role":"user","content":"think for 500 words"}],"id_slot":0,`+usual+`}`)
+	l := b.open(t, t.Context(), `{"messages":[{"role":"user","content":"think for 500 words"}],"id_slot":0,"temperature":0.6,"top_p":0.95,"top_k":20,"max_tokens":77,`+usual+`}`)
 	if _, err := l.until("role"); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +150,11 @@ func TestShapeOfBusySlots(t *testing.T) {
 	w := shapes(t, want.body)
 	if !slices.Equal(a, w) {
 		t.Errorf("got\n%s\nwant\n%s", a, w)
+	}
+	for _, want := range []string{`"temperature":0.6000000238418579,`, `"top_p":0.949999988079071,`, `"top_k":20,`, `"max_tokens":77,"n_predict":77,`} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("no %s in %s", want, got.body)
+		}
 	}
 }
 

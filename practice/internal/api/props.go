@@ -12,7 +12,8 @@ import (
 )
 
 // params is the parameter list of /props and /slots. The practice model uses
-// max_tokens alone; the others have the real server's defaults.
+// max_tokens alone; the others are the real server's defaults, or what a request
+// asked for.
 type params struct {
 	Seed              int64    `json:"seed"`
 	Temperature       number   `json:"temperature"`
@@ -66,6 +67,25 @@ func defaultParams() params {
 		AdaptiveTarget: -1, AdaptiveDecay: 0.8999999761581421, MaxTokens: -1, NPredict: -1,
 		ChatFormat: "Content-only", ReasoningFormat: "none", Speculative: "none",
 		Samplers: []string{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"},
+	}
+}
+
+// ask sets what a request asked for. The real server keeps these in 32 bits,
+// which shows in the digits.
+func (p *params) ask(sampling map[string]float64) {
+	for name, to := range map[string]*number{
+		"temperature": &p.Temperature, "top_p": &p.TopP, "min_p": &p.MinP, "typical_p": &p.TypicalP,
+		"repeat_penalty": &p.RepeatPenalty, "presence_penalty": &p.PresencePenalty, "frequency_penalty": &p.FrequencyPenalty,
+	} {
+		if v, ok := sampling[name]; ok {
+			*to = number(float32(v))
+		}
+	}
+	if v, ok := sampling["top_k"]; ok {
+		p.TopK = int(v)
+	}
+	if v, ok := sampling["seed"]; ok {
+		p.Seed = int64(v)
 	}
 }
 
@@ -159,6 +179,7 @@ func (s *Server) slotList() []any {
 			continue
 		}
 		p := defaultParams()
+		p.ask(st.Sampling)
 		p.MaxTokens, p.NPredict, p.Stream = st.MaxTokens, st.MaxTokens, st.Stream
 		p.ChatFormat, p.ReasoningFormat = "peg-native", "deepseek"
 		p.GenerationPrompt = template.Start + "assistant\n" + template.Think + "\n"

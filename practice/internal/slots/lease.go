@@ -80,10 +80,10 @@ func (l *Lease) largest(s *slot) {
 }
 
 // Show sets what /slots says of the request's own settings.
-func (l *Lease) Show(maxTokens int, stream bool) {
+func (l *Lease) Show(maxTokens int, stream bool, sampling map[string]float64) {
 	s := l.slot()
 	defer l.unlock()
-	s.state.MaxTokens, s.state.Stream = maxTokens, stream
+	s.state.MaxTokens, s.state.Stream, s.state.Sampling = maxTokens, stream, sampling
 }
 
 // Spent adds the time that the request took.

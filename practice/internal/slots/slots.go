@@ -55,6 +55,7 @@ type State struct {
 	Decoded, Remain           int
 	MaxTokens                 int
 	Stream                    bool
+	Sampling                  map[string]float64 // never changed once it is here
 }
 
 // Stats are the counters of /metrics.
