@@ -18,7 +18,7 @@ import (
 
 // Client talks to brokerd. Each request is a connection of its own.
 type Client struct {
-	Socket string
+	Socket string // empty: there is none
 	// Grace is how long [Client.Fate] waits for a brokerd that is starting.
 	Grace time.Duration
 }
@@ -86,7 +86,7 @@ func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
 		if err == nil {
 			return unknown(id, "brokerd gave an answer that does not fit")
 		}
-		if errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+		if c.Socket == "" || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return unknown(id, "brokerd cannot be asked")
 		}
 		select {
