@@ -39,12 +39,13 @@ func (e Export) JSON(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return WriteJSON(e.Screen, doc)
+	return WriteJSON(e.Screen, doc, jsontext.WithIndent("  "))
 }
 
-// WriteJSON writes v, indented, as a terminal can take it.
-func WriteJSON(s term.Screen, v any) error {
-	b, err := json.Marshal(v, json.Deterministic(true), jsontext.WithIndent("  "))
+// WriteJSON writes v in one line, or as the options say, as a terminal can
+// take it.
+func WriteJSON(s term.Screen, v any, opts ...json.Options) error {
+	b, err := json.Marshal(v, append(opts, json.Deterministic(true))...)
 	if err != nil {
 		return err
 	}

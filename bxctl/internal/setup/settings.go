@@ -144,7 +144,8 @@ func checkArgs(args []string) error {
 			return fmt.Errorf("model.args has %s, which bxctl up sets itself (model.slots, model.context, model.kv)", name)
 		case "--api-key", "--api-key-file":
 			return fmt.Errorf("model.args has %s: the inference path holds no credentials, and the socket is private already", name)
-		case "-md", "--model-draft", "--spec-type", "--draft", "--draft-max", "-cd", "-ngld":
+		}
+		if name == "-md" || name == "--model-draft" || strings.HasPrefix(name, "--draft") || strings.HasPrefix(name, "--spec-") {
 			return fmt.Errorf("model.args has %s: speculative decoding breaks the prompt cache of hybrid models", name)
 		}
 	}

@@ -243,6 +243,7 @@ func TestBadSettings(t *testing.T) {
 		{"no file", FileBxctl, "[model]\nkind = \"llama\"\n", "model.file"},
 		{"API key", FileBxctl, "[model]\nargs = [\"--api-key=x\"]\n", "credentials"},
 		{"draft model", FileBxctl, "[model]\nargs = [\"-md\", \"x\"]\n", "speculative"},
+		{"drafts from n-grams", FileBxctl, "[model]\nargs = [\"--spec-type=ngram\"]\n", "speculative"},
 		{"host", FileBxctl, "[model]\nargs = [\"--host\", \"0.0.0.0\"]\n", "--host"},
 		{"root uid", FileBxctl, "[uids]\nloopd = 0\n", "unprivileged"},
 		{"same uid", FileBxctl, "[uids]\nloopd = 4000\npractice = 4000\n", "one of its own"},
