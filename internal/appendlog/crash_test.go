@@ -159,7 +159,7 @@ func TestReadOnlyFolder(t *testing.T) {
 		readOnly()
 		for _, name := range []string{"a", "new"} {
 			_, _, err := Open(Config{Root: root, Name: name})
-			if !errors.Is(err, syscall.EROFS) || !strings.HasSuffix(err.Error(), "(see runbook: state-not-writable)") {
+			if !errors.Is(err, syscall.EROFS) || !strings.HasSuffix(err.Error(), "(see runbook: state-read-only)") {
 				t.Errorf("open %s: %v", name, err)
 			}
 		}

@@ -128,7 +128,7 @@ func ownerError(op, name string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		advice = "the disk is full; what was acknowledged is safe; free some space and start again (see runbook: disk-full)"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		advice = "the folder or file cannot be written by this user (see runbook: state-not-writable)"
+		advice = "the folder or file cannot be written by this user (see runbook: state-read-only)"
 	case errors.Is(err, fs.ErrNotExist):
 		advice = "its folder or file is not there (see runbook: state-missing)"
 	}
