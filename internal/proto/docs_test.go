@@ -76,16 +76,20 @@ func TestDocsListEveryMember(t *testing.T) {
 			}
 		}
 	}
-	for section, u := range map[string]Union{"loop.sock: requests": LoopRequests, "loop.sock: events": LoopEvents,
-		"broker.sock: requests": BrokerRequests, "broker.sock: events": BrokerEvents} {
+	for section, u := range map[string]Union{
+		"loop.sock: requests": LoopRequests, "loop.sock: events": LoopEvents,
+		"broker.sock: requests": BrokerRequests, "broker.sock: events": BrokerEvents,
+	} {
 		want := map[string]any{}
 		for _, tag := range u.Tags() {
 			want[tag] = u.New(tag)
 		}
 		check(section, wire[section], want)
 	}
-	check("Parts", wire["Parts"], map[string]any{"usage": Usage{}, "session info": SessionInfo{}, "check": Check{},
-		"slot state": SlotState{}, "server": Server{}, "tool info": ToolInfo{}})
+	check("Parts", wire["Parts"], map[string]any{
+		"usage": Usage{}, "session info": SessionInfo{}, "check": Check{},
+		"slot state": SlotState{}, "server": Server{}, "tool info": ToolInfo{},
+	})
 	want := map[string]any{}
 	for kind, f := range records {
 		want[kind] = f()

@@ -26,8 +26,10 @@ var (
 
 func loopRequests() []example[Message] {
 	return []example[Message]{
-		{&Submit{Session: "chat-20260304-1", Origin: "o-Zx81_q", Text: "list my notes\n\"ü\" \\ 😀 \u2028 <b>&", Surface: SurfaceChat},
-			&Submit{Session: "s", Origin: "o", Surface: SurfaceAsk}},
+		{
+			&Submit{Session: "chat-20260304-1", Origin: "o-Zx81_q", Text: "list my notes\n\"ü\" \\ 😀 \u2028 <b>&", Surface: SurfaceChat},
+			&Submit{Session: "s", Origin: "o", Surface: SurfaceAsk},
+		},
 		{&Watch{Session: "chat-20260304-1", After: 12, Follow: true}, &Watch{Session: "s"}},
 		{&Stop{Session: "mm-abcdefghijklmnopqrstuvwxyz"}, &Stop{Session: "s"}},
 		{&ListSessions{Prefix: "chat-", Limit: 20}, &ListSessions{}},
@@ -39,35 +41,49 @@ func loopRequests() []example[Message] {
 func loopEvents() []example[Message] {
 	return []example[Message]{
 		{&Accepted{Record: 17, Queued: 2, Known: true}, &Accepted{}},
-		{&Past{Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`},
-			&Past{Time: exTime, Role: "user"}},
+		{
+			&Past{Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`},
+			&Past{Time: exTime, Role: "user"},
+		},
 		{&Waiting{Reason: WaitSlot, Ahead: 3}, &Waiting{Reason: WaitModel}},
 		{&Prefill{Total: 5000, Cached: 4100, Done: 4800, MS: 640}, &Prefill{}},
 		{&Thinking{Text: "They want a list."}, &Thinking{}},
 		{&Text{Text: "Here are your\tnotes:\n"}, &Text{}},
 		{&ToolStarted{Call: exCall, Tool: "list_files", Args: `{"path":"/notes"}`}, &ToolStarted{Call: "s/1/0/0"}},
 		{&Asked{Call: exCall, Approval: "Zm9vYmFyYmF6cXV4", Expires: exTime}, &Asked{Call: "s/1/0/0", Approval: "a", Expires: exTime}},
-		{&Result{Call: exCall, Outcome: CallDenied, Code: CodeDeniedByOwner, Class: ClassPrivate, Untrusted: true, Bytes: 48, MS: 5100},
-			&Result{Call: "s/1/0/0", Outcome: CallOK, Class: ClassPublic}},
-		{&Notice{Kind: NoticeColdCache, Text: "The cache was cold: 4,100 tokens were read again.", Lost: 4100, MS: 5200},
-			&Notice{Kind: NoticeRetry}},
-		{&Done{Outcome: TurnFailed, Text: "The model server does not answer.", Runbook: "upstream-unreachable", Answer: "You have 3 notes.", Usage: exUsage},
-			&Done{Outcome: TurnAnswered}},
+		{
+			&Result{Call: exCall, Outcome: CallDenied, Code: CodeDeniedByOwner, Class: ClassPrivate, Untrusted: true, Bytes: 48, MS: 5100},
+			&Result{Call: "s/1/0/0", Outcome: CallOK, Class: ClassPublic},
+		},
+		{
+			&Notice{Kind: NoticeColdCache, Text: "The cache was cold: 4,100 tokens were read again.", Lost: 4100, MS: 5200},
+			&Notice{Kind: NoticeRetry},
+		},
+		{
+			&Done{Outcome: TurnFailed, Text: "The model server does not answer.", Runbook: "upstream-unreachable", Answer: "You have 3 notes.", Usage: exUsage},
+			&Done{Outcome: TurnAnswered},
+		},
 		{&Error{Code: ErrSessionLog, Text: "The log of this session is damaged.", Runbook: "log-damaged"}, &Error{Code: ErrInternal}},
 		{&Stopped{Running: true}, &Stopped{}},
 		{&SessionList{Sessions: []SessionInfo{exInfo}, More: true}, &SessionList{}},
 		{&SessionDetail{Info: exInfo, Model: "qwen3.5-35b-a3b", Slot: 1, Queued: 1, Turns: 4, Usage: exUsage}, &SessionDetail{Info: exInfo0}},
-		{&Status{Version: "0.1.0", State: "ready", Detail: "all is well", Since: exTime, Server: exServer, Baseline: 1180,
-			Checks: []Check{exCheck}, Slots: []SlotState{{Name: "main", ID: 2, Session: "chat-20260304-1", Waiting: 1}},
-			OpenTurns: 1, Confinement: []Check{exCheck}},
-			&Status{State: "starting", Since: exTime}},
+		{
+			&Status{
+				Version: "0.1.0", State: "ready", Detail: "all is well", Since: exTime, Server: exServer, Baseline: 1180,
+				Checks: []Check{exCheck}, Slots: []SlotState{{Name: "main", ID: 2, Session: "chat-20260304-1", Waiting: 1}},
+				OpenTurns: 1, Confinement: []Check{exCheck},
+			},
+			&Status{State: "starting", Since: exTime},
+		},
 	}
 }
 
 func brokerRequests() []example[Message] {
 	return []example[Message]{
-		{&Call{ID: exCall, Session: "chat-20260304-1", Tool: "read_file", Args: `{"path": "/notes/a.md"}`},
-			&Call{ID: "s/1/0/0", Session: "s", Tool: "t"}},
+		{
+			&Call{ID: exCall, Session: "chat-20260304-1", Tool: "read_file", Args: `{"path": "/notes/a.md"}`},
+			&Call{ID: "s/1/0/0", Session: "s", Tool: "t"},
+		},
 		{&Confirm{ID: exCall}, &Confirm{ID: "s/1/0/0"}},
 		{&Fate{ID: exCall}, &Fate{ID: "s/1/0/0"}},
 		{&FindTools{Session: "chat-20260304-1", Query: "fetch a page"}, &FindTools{Session: "s"}},
@@ -77,8 +93,10 @@ func brokerRequests() []example[Message] {
 func brokerEvents() []example[Message] {
 	return []example[Message]{
 		{&Asked{Call: exCall, Approval: "Zm9vYmFyYmF6cXV4", Expires: exTime}, &Asked{Call: "s/1/0/0", Approval: "a", Expires: exTime}},
-		{&CallResult{ID: exCall, Outcome: CallFailed, Code: CodeToolTimeout, Class: ClassSecret, Untrusted: true, Text: "tool-timeout: it took longer than 30 s", Dropped: 900},
-			&CallResult{ID: "s/1/0/0", Outcome: CallOK, Class: ClassPublic}},
+		{
+			&CallResult{ID: exCall, Outcome: CallFailed, Code: CodeToolTimeout, Class: ClassSecret, Untrusted: true, Text: "tool-timeout: it took longer than 30 s", Dropped: 900},
+			&CallResult{ID: "s/1/0/0", Outcome: CallOK, Class: ClassPublic},
+		},
 		{&Confirmed{ID: exCall}, &Confirmed{ID: "s/1/0/0"}},
 		{&Unknown{ID: exCall, Never: true}, &Unknown{ID: "s/1/0/0"}},
 		{&ToolList{Tools: []ToolInfo{{Name: "http_fetch", Line: "fetch a URL", Schema: `{"type":"object"}`}}}, &ToolList{}},
@@ -100,22 +118,32 @@ func recordExamples() []example[Record] {
 	result := raw(`{"role":"tool","tool_call_id":"c1","content":"a.md\nb.md"}`)
 	none := raw(`{}`)
 	return []example[Record]{
-		{&Baseline{Model: "qwen3.5-35b-a3b", Slot: 1, Sampling: raw(`{"stream":true,"temperature":0.6,"top_p":0.950}`),
-			Tools: raw(`[{"type":"function","function":{"name":"clock"}}]`), System: raw(`{"role":"system","content":"You are …"}`),
-			Carry: []jsontext.Value{message, answer}, Template: exHash, Window: 131072},
-			&Baseline{Sampling: none, Tools: raw(`[]`), System: none}},
+		{
+			&Baseline{
+				Model: "qwen3.5-35b-a3b", Slot: 1, Sampling: raw(`{"stream":true,"temperature":0.6,"top_p":0.950}`),
+				Tools: raw(`[{"type":"function","function":{"name":"clock"}}]`), System: raw(`{"role":"system","content":"You are …"}`),
+				Carry: []jsontext.Value{message, answer}, Template: exHash, Window: 131072,
+			},
+			&Baseline{Sampling: none, Tools: raw(`[]`), System: none},
+		},
 		{&User{Origin: "o-Zx81_q", Surface: SurfaceMattermost, Message: message}, &User{Origin: "o", Surface: SurfaceAsk, Message: none}},
 		{&Queued{Origin: "o-Zx81_q", Surface: SurfaceChat, Message: message}, &Queued{Origin: "o", Surface: SurfaceAsk, Message: none}},
 		{&Assistant{Message: answer}, &Assistant{Message: none}},
-		{&Tool{Call: exCall, Outcome: CallFailed, Code: CodeTooLarge, Class: ClassPrivate, Untrusted: true, Dropped: 70000, MS: 31, Message: result},
-			&Tool{Call: "s/1/0/0", Outcome: CallOK, Class: ClassPublic, Message: none}},
-		{&Completion{Finish: "tool_calls", CacheN: 4100, PromptN: 310, PredictedN: 95, PromptUS: 420123, PredictedUS: 1900456, FirstMS: 431, Lost: 12, Capped: true},
-			&Completion{}},
+		{
+			&Tool{Call: exCall, Outcome: CallFailed, Code: CodeTooLarge, Class: ClassPrivate, Untrusted: true, Dropped: 70000, MS: 31, Message: result},
+			&Tool{Call: "s/1/0/0", Outcome: CallOK, Class: ClassPublic, Message: none},
+		},
+		{
+			&Completion{Finish: "tool_calls", CacheN: 4100, PromptN: 310, PredictedN: 95, PromptUS: 420123, PredictedUS: 1900456, FirstMS: 431, Lost: 12, Capped: true},
+			&Completion{},
+		},
 		{&CallAsked{Call: exCall, Approval: "Zm9vYmFyYmF6cXV4", Expires: exTime}, &CallAsked{Call: "s/1/0/0", Approval: "a", Expires: exTime}},
 		{&Incomplete{Why: WhyStalled, Detail: "no byte for 30 s", Text: "You have", Thinking: "They want a list.", Retry: true}, &Incomplete{Why: WhyEmpty}},
 		{&StopAsked{}, &StopAsked{}},
-		{&TurnEnd{Origin: "o-Zx81_q", Outcome: TurnContextFull, Text: "The context is full.", Runbook: "context-full", Queued: 1},
-			&TurnEnd{Origin: "o", Outcome: TurnAnswered}},
+		{
+			&TurnEnd{Origin: "o-Zx81_q", Outcome: TurnContextFull, Text: "The context is full.", Runbook: "context-full", Queued: 1},
+			&TurnEnd{Origin: "o", Outcome: TurnAnswered},
+		},
 		{&Recovered{Bytes: 17, File: "1.jsonl.torn-4096"}, &Recovered{}},
 	}
 }

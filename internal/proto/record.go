@@ -159,8 +159,10 @@ func rawKind(what string, v jsontext.Value, want jsontext.Kind) error {
 
 // Validate checks the shapes of the raw members.
 func (r *Baseline) Validate() error {
-	errs := []error{rawKind("sampling", r.Sampling, '{'), rawKind("tools", r.Tools, '['),
-		rawKind("system", r.System, '{'), nonNegative(int64(r.Slot), r.Window)}
+	errs := []error{
+		rawKind("sampling", r.Sampling, '{'), rawKind("tools", r.Tools, '['),
+		rawKind("system", r.System, '{'), nonNegative(int64(r.Slot), r.Window),
+	}
 	for _, m := range r.Carry {
 		errs = append(errs, rawKind("carry", m, '{'))
 	}
