@@ -28,6 +28,7 @@ type Llama struct {
 
 	t      testing.TB
 	server *http.Server
+	ln     net.Listener
 	pipes  *pipeListener // only of an in-memory server
 
 	mu      sync.Mutex // guards everything below
@@ -76,13 +77,14 @@ func NewMemoryLlama(t testing.TB) *Llama {
 
 func newLlama(t testing.TB) *Llama {
 	return &Llama{
-		t: t, model: "test-model", nctx: 32768, slots: 3, render: renderChatML,
+		t: t, model: "test-model", nctx: 32768, slots: 3, render: RenderChatML,
 		cache: make(map[int]*slotCache), live: make(map[string]bool),
 		routes: make(map[string]http.HandlerFunc), props: make(map[string]any),
 	}
 }
 
 func (l *Llama) serve(ln net.Listener) {
+	l.ln = ln
 	l.server = &http.Server{Handler: http.HandlerFunc(l.route), ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan struct{})
 	go func() {
@@ -98,7 +100,10 @@ func (l *Llama) serve(ln net.Listener) {
 }
 
 // Close stops the server and cuts every stream. Connecting fails from then on.
-func (l *Llama) Close() { _ = l.server.Close() }
+func (l *Llama) Close() {
+	_ = l.server.Close()
+	_ = l.ln.Close() // the server does not know it yet if it was only just started
+}
 
 // Dial opens a connection to the server, over whatever it listens on.
 func (l *Llama) Dial(ctx context.Context) (net.Conn, error) {

@@ -125,9 +125,9 @@ func (l *Llama) control(w http.ResponseWriter, body []byte) {
 	answer(w, http.StatusOK, map[string]any{"success": true})
 }
 
-// renderChatML renders a chat as the Qwen family does, with the thinking of
+// RenderChatML renders a chat as the Qwen family does, with the thinking of
 // every turn, so that a longer chat extends a shorter one.
-func renderChatML(body []byte) (string, error) {
+func RenderChatML(body []byte) (string, error) {
 	var q struct {
 		Tools    jsontext.Value `json:"tools"`
 		Messages []struct {

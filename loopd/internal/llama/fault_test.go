@@ -18,7 +18,7 @@ import (
 )
 
 // Every row is a stream, or an answer instead of one, and how the chat ends.
-func TestFaults(t *testing.T) {
+func TestFault_ServerAnswers(t *testing.T) {
 	say := func(text string) func(s *testkit.Stream) {
 		return func(s *testkit.Stream) { s.Answer(text) }
 	}

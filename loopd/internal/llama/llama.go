@@ -67,6 +67,13 @@ func New(c Config) *Client {
 // Model is the name that queries are sent with.
 func (c *Client) Model() string { return c.model }
 
+// For returns a client of the same server whose queries name another model.
+func (c *Client) For(model string) *Client {
+	other := *c
+	other.model = model
+	return &other
+}
+
 // Call is one tool call, whole. Arguments is one JSON object, byte for byte as
 // the server sent it.
 type Call struct {
