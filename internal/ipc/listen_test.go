@@ -71,6 +71,13 @@ func leaveSocket(t *testing.T, path string) {
 	l.Close()
 }
 
+func putFile(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestListenAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -80,12 +87,7 @@ func TestListenAgain(t *testing.T) {
 	}{
 		{"nothing there", func(*testing.T, string) {}, "", false},
 		{"a stale socket", leaveSocket, "", false},
-		{"a stale socket and lock file", func(t *testing.T, path string) {
-			leaveSocket(t, path)
-			if err := os.WriteFile(path+".lock", nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, "", false},
+		{"a stale socket and lock file", func(t *testing.T, path string) { leaveSocket(t, path); putFile(t, path+".lock") }, "", false},
 		{"a second listener", func(t *testing.T, path string) {
 			l, err := Listen(path)
 			if err != nil {
@@ -100,11 +102,7 @@ func TestListenAgain(t *testing.T) {
 			}
 			t.Cleanup(func() { l.Close() })
 		}, "socket-in-use", true},
-		{"a file", func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, "no socket", false},
+		{"a file", putFile, "no socket", false},
 		{"a link to a socket", func(t *testing.T, path string) {
 			leaveSocket(t, path+"2")
 			if err := os.Symlink(path+"2", path); err != nil {

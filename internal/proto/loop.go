@@ -55,9 +55,9 @@ type Submit struct {
 	Surface Surface `json:"surface"`
 }
 
-// Watch follows a session: past records after After as [Past], then live events.
-// It ends only with the connection, with [Error], or (Follow false) with [Done]-less
-// end of stream after the past records: see Follow.
+// Watch follows a session: past records after After as [Past], then live events
+// (Follow), or [SessionDetail] as the end. A stream that follows ends only with the
+// connection or with [Error].
 type Watch struct {
 	Session string `json:"session"`
 	After   int64  `json:"after,omitzero"` // record number in the newest epoch; 0 gives all
@@ -264,12 +264,12 @@ type Status struct {
 	Confinement []Check     `json:"confinement"`
 }
 
-var errTime = errors.New("proto: negative number")
+var errNegative = errors.New("proto: negative number")
 
 func nonNegative(v ...int64) error {
 	for _, n := range v {
 		if n < 0 {
-			return errTime
+			return errNegative
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"missing", `{"type":"submit","session":"s","origin":"o","text":""}`, nil},
 		{"zero that is left out", `{"type":"watch","session":"s","after":0}`, strict.ErrForm},
 		{"false that is left out", `{"type":"watch","session":"s","follow":false}`, strict.ErrForm},
-		{"negative", `{"type":"watch","session":"s","after":-1}`, errTime},
+		{"negative", `{"type":"watch","session":"s","after":-1}`, errNegative},
 		{"path in a session id", `{"type":"stop","session":"../../etc"}`, ErrID},
 		{"upper case in a session id", `{"type":"stop","session":"Chat"}`, ErrID},
 		{"empty session id", `{"type":"stop","session":""}`, ErrID},
