@@ -180,18 +180,14 @@ func (a *app) version() *cobra.Command {
 	}}
 }
 
-// input gives standard input if there is something to read on it that is
-// meant for us: a pipe or a file.
-func (a *app) input() (io.Reader, error) {
+// input gives standard input if there is something on it that is meant for
+// us: a pipe or a file. nil if not.
+func (a *app) input() io.Reader {
 	st, err := a.env.Stdin.Stat()
-	if err != nil {
-		return nil, nil //nolint:nilerr // a closed standard input holds nothing
+	if err != nil || !st.Mode().IsRegular() && st.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return nil
 	}
-	mode := st.Mode()
-	if mode.IsRegular() || mode&(os.ModeNamedPipe|os.ModeSocket) != 0 {
-		return a.env.Stdin, nil
-	}
-	return nil, nil
+	return a.env.Stdin
 }
 
 // interruptible tells context errors of an interrupt apart.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/loop"
@@ -45,12 +46,7 @@ message is neither lost nor answered twice.`,
 		if err != nil {
 			return err
 		}
-		stdin, _ := a.input()
-		if stdin == nil && len(words) == 0 && term.IsTerminal(a.env.Stdin) {
-			fmt.Fprintln(a.env.Stderr, "Type your message; end it with Ctrl-D on a line of its own.")
-			stdin = a.env.Stdin
-		}
-		text, err := talk.Message(words, stdin)
+		text, err := a.message(words)
 		if err != nil {
 			return err
 		}
@@ -61,6 +57,20 @@ message is neither lost nor answered twice.`,
 		return err
 	}
 	return c
+}
+
+// message reads what is to be sent, and tells the owner what it waits for.
+func (a *app) message(words []string) (string, error) {
+	stdin := a.input()
+	switch {
+	case stdin != nil && a.err.Terminal:
+		hint := time.AfterFunc(2*time.Second, func() { fmt.Fprintln(a.env.Stderr, "bxctl: reading standard input to its end…") })
+		defer hint.Stop()
+	case stdin == nil && len(words) == 0 && term.IsTerminal(a.env.Stdin):
+		fmt.Fprintln(a.env.Stderr, "Type your message; end it with Ctrl-D on a line of its own.")
+		stdin = a.env.Stdin
+	}
+	return talk.Message(words, stdin)
 }
 
 func (a *app) sessionID(c *cobra.Command, given string) (string, error) {

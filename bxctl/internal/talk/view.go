@@ -232,7 +232,7 @@ func (v *View) Note(s string) {
 
 // Status shows a line that the next output replaces.
 func (v *View) Status(s string) {
-	if !v.Notes.Terminal || v.mid || s == v.status {
+	if !v.Notes.InPlace() || v.mid || s == v.status {
 		return
 	}
 	v.status = s

@@ -15,13 +15,16 @@ type Screen struct {
 	Terminal bool       // status lines and streaming make sense
 	Colour   bool       // escape sequences of our own make sense
 	Width    func() int // columns now, at least 20
+
+	dumb bool // it can't erase
 }
 
 // Open looks at f. NO_COLOR (any value) and TERM=dumb turn colours off;
 // COLUMNS is the width where the terminal tells none.
 func Open(f *os.File, getenv func(string) string) Screen {
 	s := Screen{W: f, Terminal: IsTerminal(f)}
-	s.Colour = s.Terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	s.dumb = getenv("TERM") == "dumb"
+	s.Colour = s.Terminal && getenv("NO_COLOR") == "" && !s.dumb
 	s.Width = func() int {
 		if s.Terminal {
 			if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col >= 20 {
@@ -69,10 +72,12 @@ func (s Screen) paint(code, t string) string {
 	return "\x1b[" + code + "m" + t + "\x1b[0m"
 }
 
-// Erase is what takes the status line that stands at the cursor away. TERM=dumb
-// knows no erasing, so there the line is only left.
+// InPlace reports whether a line can be shown and taken away again.
+func (s Screen) InPlace() bool { return s.Terminal && !s.dumb }
+
+// Erase is what takes the line at the cursor away, where that is possible.
 func (s Screen) Erase() string {
-	if !s.Terminal {
+	if !s.InPlace() {
 		return ""
 	}
 	return "\r\x1b[K"

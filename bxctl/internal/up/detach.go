@@ -100,13 +100,13 @@ func (o Options) await(ctx context.Context, ended <-chan error) error {
 		}
 	}()
 	show := func(s string) {
-		if o.Out.Terminal {
+		if o.Out.InPlace() {
 			fmt.Fprint(o.Out.W, o.Out.Erase()+o.Out.Dim(term.Clip(term.Line(s), o.Out.Width()-1)))
 		} else {
 			fmt.Fprintln(o.Out.W, term.Line(s))
 		}
 	}
-	if o.Out.Terminal {
+	if o.Out.InPlace() {
 		show("starting…")
 	}
 	err := Await(ctx, loop.Client{Path: o.Layout.Socket(roleLoopd, "bxctl", "loop")}, func(s string) { show("loopd is " + s) })

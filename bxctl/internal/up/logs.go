@@ -35,7 +35,7 @@ type journal struct {
 	mu   sync.Mutex // guards what follows
 	tail []string
 	// missing is protection that the role said it could not get.
-	missing func([]string)
+	missing func(string)
 }
 
 func openJournal(role, path string, loud bool, out *console) (*journal, error) {
@@ -98,7 +98,7 @@ func (j *journal) line(line []byte) {
 	}
 	missing := j.missing
 	j.mu.Unlock()
-	if e.missing != nil && missing != nil {
+	if e.missing != "" && missing != nil {
 		missing(e.missing)
 	}
 	if j.loud && e.level != "DEBUG" {
@@ -130,7 +130,7 @@ func (j *journal) reason() string {
 	return ""
 }
 
-func (j *journal) watch(missing func([]string)) {
+func (j *journal) watch(missing func(string)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.missing = missing
@@ -140,7 +140,7 @@ func (j *journal) watch(missing func([]string)) {
 type entry struct {
 	level   string // DEBUG, INFO, WARN, ERROR; empty for a line that is no record
 	text    string
-	missing []string // of a record about confinement
+	missing string // what a record about confinement says is not there
 }
 
 // parseEntry reads a JSON record of slog; any other line is its own text.
@@ -151,6 +151,7 @@ func parseEntry(line string) entry {
 	var e entry
 	var msg string
 	var rest []string
+	part := map[string]string{}
 	d := jsontext.NewDecoder(strings.NewReader(line))
 	if _, err := d.ReadToken(); err != nil {
 		return entry{text: term.Line(line)}
@@ -179,7 +180,11 @@ func parseEntry(line string) entry {
 			msg = text
 		default:
 			rest = append(rest, name+"="+text)
+			part[name] = text
 		}
+	}
+	if msg == "confined" && part["state"] != "ok" { // as package daemon logs it
+		e.missing = term.Line(part["check"] + ": " + part["detail"])
 	}
 	e.text = term.Line(strings.Join(append([]string{msg}, rest...), " "))
 	return e

@@ -36,10 +36,17 @@ func TestJournal(t *testing.T) {
 	if b, err := os.ReadFile(path); err != nil || string(b) != in {
 		t.Errorf("the file has %q, %v", b, err)
 	}
+	var missing []string
+	j.watch(func(s string) { missing = append(missing, s) })
+	j.follow(strings.NewReader(`{"level":"INFO","msg":"confined","check":"user-id","state":"ok","detail":"uid 1"}` + "\n" +
+		`{"level":"WARN","msg":"confined","check":"landlock","state":"failed","detail":"none\u001b"}` + "\n"))
+	if !slices.Equal(missing, []string{"landlock: none␛"}) {
+		t.Errorf("missing %q", missing)
+	}
 	if got := j.reason(); got != "a check failed\x1b[1m (see runbook: some-key)" {
 		t.Errorf("reason %q", got)
 	}
-	if got := j.last(); len(got) != 5 || got[4] != "no newline at the end" {
+	if got := j.last(); len(got) != 7 || got[4] != "no newline at the end" {
 		t.Errorf("last lines %q", got)
 	}
 }

@@ -103,7 +103,7 @@ func (in Input) practice() Role {
 }
 
 func (in Input) proxy(upstream string) (Role, error) {
-	var reach []string // what the kernel has to let through
+	reach := []string{"-dial", strings.TrimPrefix(upstream, "unix:")} // what the kernel has to let through
 	if upstream == "" {
 		a, err := setup.ParseUpstream(in.Proxy.Upstream)
 		if err != nil {
@@ -112,9 +112,9 @@ func (in Input) proxy(upstream string) (Role, error) {
 		upstream = a.String()
 		switch {
 		case a.Path != "":
-			reach = []string{"-read", filepath.Dir(a.Path)}
-		case a.Named(): // its resolver reads these, and may fall back to TCP
-			reach = []string{"-read", "/etc", "-read", "/run/systemd/resolve", "-tcp", "53", "-tcp", strconv.Itoa(int(a.Port))}
+			reach[1] = a.Path
+		case a.Named():
+			reach = []string{"-dns", "-tcp", strconv.Itoa(int(a.Port))}
 		default:
 			reach = []string{"-tcp", strconv.Itoa(int(a.Port))}
 		}
@@ -173,9 +173,9 @@ func LlamaFlags(m setup.Model, socket string) []string {
 
 // confined makes a role of a program that does not confine itself: bxctl's own
 // hidden command does it and then becomes the program.
-func (in Input) confined(name string, argv []string, reach ...string) Role {
+func (in Input) confined(name string, argv []string, flags ...string) Role {
 	r := Role{Name: name, Path: in.Self, Env: in.env(), Grace: 2 * time.Second}
-	r.Args = append([]string{"confined", "-name", name}, reach...)
+	r.Args = append([]string{"confined", "-name", name}, flags...)
 	if in.Root {
 		r.UID = in.Settings.UID(name)
 		r.Args = append(r.Args, "-uid", uid(r.UID))

@@ -31,8 +31,9 @@ type keeper struct {
 func (k *keeper) run(failed func(error)) {
 	defer close(k.done)
 	var h history
+	k.log.watch(k.lacks)
 	for restarts := 0; ; restarts++ {
-		k.note(func(r *report.Role) { r.Restarts = restarts })
+		k.note(func(r *report.Role) { r.Restarts, r.Missing = restarts, nil })
 		began := time.Now()
 		c, err := k.start.launch(k.role, k.dir, k.socks, k.log)
 		end := exit{code: 1, err: err}
@@ -69,19 +70,18 @@ func (k *keeper) note(f func(*report.Role)) { k.board.role(k.role.Name, f) }
 func (k *keeper) running(c *child) {
 	k.note(func(r *report.Role) {
 		r.State, r.PID, r.Start, r.Since = "running", c.pid, c.start, c.since.UTC()
-		r.Missing = nil
-		if c.bare != "" {
-			r.Missing = []string{c.bare}
-		}
 	})
-	k.log.watch(func(missing []string) {
-		k.note(func(r *report.Role) {
-			for _, m := range missing {
-				if !slices.Contains(r.Missing, m) {
-					r.Missing = append(r.Missing, m)
-				}
-			}
-		})
+	if c.bare != "" {
+		k.lacks(c.bare)
+	}
+}
+
+// lacks notes protection that the running process does not have.
+func (k *keeper) lacks(what string) {
+	k.note(func(r *report.Role) {
+		if !slices.Contains(r.Missing, what) {
+			r.Missing = append(r.Missing, what)
+		}
 	})
 }
 

@@ -130,6 +130,18 @@ func (b *box) state() *report.Up {
 	return up
 }
 
+// settled waits until every role runs.
+func (b *box) settled() *report.Up {
+	b.t.Helper()
+	for {
+		up := b.state()
+		if !slices.ContainsFunc(up.Roles, func(r report.Role) bool { return r.PID == 0 }) {
+			return up
+		}
+		time.Sleep(time.Millisecond) // the state file has no wait
+	}
+}
+
 func (b *box) role(name string) report.Role {
 	b.t.Helper()
 	for _, r := range b.state().Roles {
@@ -185,7 +197,7 @@ func TestLife(t *testing.T) {
 	}
 
 	// up itself dies: all its roles do, and a new one starts over.
-	up := b.state()
+	up := b.settled()
 	if err := syscall.Kill(up.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +211,7 @@ func TestLife(t *testing.T) {
 	if err := Detach(t.Context(), b.o, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	up = b.state()
+	up = b.settled()
 	line, err := Down(t.Context(), b.layout, time.Now())
 	if err != nil || !strings.Contains(line, "practice, inferproxy, loopd") {
 		t.Errorf("down: %q, %v", line, err)
