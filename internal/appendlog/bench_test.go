@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // benchLine has about the size of a short message's record.
@@ -46,6 +48,42 @@ func BenchmarkBareWriteSync(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkAppendBesideBare does both in turn, so that whatever else the disk is
+// doing hits both alike, and reports the ratio of the medians.
+func BenchmarkAppendBesideBare(b *testing.B) {
+	root, dir := tempRoot(b)
+	l, _, err := Open(Config{Root: root, Name: "a"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	f, err := os.OpenFile(filepath.Join(dir, "bare"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	line := benchLine()
+	onDisk := appendSealed(nil, line)
+	var ours, bare []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		if err := l.Append(line); err != nil {
+			b.Fatal(err)
+		}
+		between := time.Now()
+		if _, err := f.Write(onDisk); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		ours, bare = append(ours, between.Sub(start)), append(bare, time.Since(between))
+	}
+	slices.Sort(ours)
+	slices.Sort(bare)
+	b.ReportMetric(float64(ours[len(ours)/2])/float64(bare[len(bare)/2]), "ratio")
 }
 
 // BenchmarkScan50MB reads 10,000 lines of 5 KB and checks each.
