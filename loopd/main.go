@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"boxmaker/internal/daemon"
@@ -51,6 +52,7 @@ type options struct {
 	config, sessions, infer, broker string
 	listen, listenGateway           string
 	uid                             uint64
+	dieWithParent                   bool
 	peers                           []uint32
 }
 
@@ -64,6 +66,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.listen, "listen", "", "`socket` for the owner's clients")
 	f.StringVar(&o.listenGateway, "listen-gateway", "", "`socket` for gatewayd; none if there is no gateway")
 	f.Uint64Var(&o.uid, "uid", 0, "user `id` to drop to when started as root")
+	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when the program that started this one ends")
 	f.Func("peer", "user `id` that may connect (may be repeated; default: own and root)", func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 32)
 		o.peers = append(o.peers, uint32(n))
@@ -77,6 +80,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q; everything is a flag (see loopd -h)", f.Arg(0))
 	case o.sessions == "" || o.infer == "" || o.listen == "":
 		return o, errors.New("-sessions, -infer and -listen are needed (see loopd -h); `bxctl up` starts loopd with all of them")
+	case !filepath.IsAbs(o.sessions) || !filepath.IsAbs(o.infer) || !filepath.IsAbs(o.listen) || o.broker != "" && !filepath.IsAbs(o.broker):
+		return o, errors.New("-sessions, -infer, -broker and -listen take absolute paths")
 	case o.uid > 1<<31:
 		return o, errors.New("-uid is out of range")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"boxmaker/internal/daemon"
@@ -61,15 +62,9 @@ func run(d *daemon.Daemon, o options) error {
 		defer ln.Close()
 		listeners = append(listeners, ln)
 	}
-	infer, err := d.Reach(o.infer)
+	infer, brokerd, err := reach(o)
 	if err != nil {
 		return err
-	}
-	brokerd := ""
-	if o.broker != "" { // a brokerd that was never set up is no error: its tools are denied
-		if brokerd, err = d.Reach(o.broker); err != nil {
-			d.Log().Info("no brokerd", "reason", err.Error())
-		}
 	}
 	confined := d.Confine(confinement(o))
 	store, err := session.OpenStore(root)
@@ -121,11 +116,29 @@ func serveAll(d *daemon.Daemon, listeners []net.Listener, cfg serve.Config, ag *
 	return err
 }
 
+// reach gives the paths of the two sockets from the folder that both lie under,
+// and makes that the working folder: after the change of user the folders above
+// it may be closed to us.
+func reach(o options) (infer, brokerd string, err error) {
+	run := filepath.Dir(filepath.Dir(filepath.Dir(o.infer))) // run/<listener>/<client>/<name>.sock
+	if err := os.Chdir(run); err != nil {
+		return "", "", fmt.Errorf("the folder of the sockets cannot be entered: %w; `bxctl init` makes it (see runbook: socket-folder)", err)
+	}
+	if infer, err = filepath.Rel(run, o.infer); err != nil {
+		return "", "", err
+	}
+	if o.broker != "" {
+		brokerd, err = filepath.Rel(run, o.broker)
+	}
+	return infer, brokerd, err
+}
+
 // confinement is what loopd needs: its logs and two sockets. It needs no network.
 func confinement(o options) daemon.Confinement {
-	c := daemon.Confinement{ReadWrite: []string{o.sessions}, Dial: []string{o.infer}, UID: uint32(o.uid), NoNetwork: true}
+	c := daemon.Confinement{ReadWrite: []string{o.sessions}, ReadOnly: []string{filepath.Dir(o.infer)},
+		UID: uint32(o.uid), NoNetwork: true, DieWithParent: o.dieWithParent}
 	if o.broker != "" {
-		c.Dial = append(c.Dial, o.broker)
+		c.ReadOnly = append(c.ReadOnly, filepath.Dir(o.broker))
 	}
 	return c
 }
