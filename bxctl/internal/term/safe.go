@@ -49,10 +49,12 @@ func (c *Cleaner) Clean(s string) string {
 	b.Grow(len(s) + 16)
 	b.WriteString(s[:i])
 	for _, r := range s[i:] { // invalid bytes come as U+FFFD
-		if c.plain(r) {
-			b.WriteRune(r)
+		if !c.plain(r) {
+			shown := standIn(r)
+			b.WriteString(shown)
+			r, _ = utf8.DecodeLastRuneInString(shown) // what comes next stands behind this
 		} else {
-			b.WriteString(standIn(r))
+			b.WriteRune(r)
 		}
 		c.last = r
 	}
