@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"boxmaker/internal/daemon"
@@ -80,8 +79,6 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q; everything is a flag (see loopd -h)", f.Arg(0))
 	case o.sessions == "" || o.infer == "" || o.listen == "":
 		return o, errors.New("-sessions, -infer and -listen are needed (see loopd -h); `bxctl up` starts loopd with all of them")
-	case !filepath.IsAbs(o.sessions) || !filepath.IsAbs(o.infer) || !filepath.IsAbs(o.listen) || o.broker != "" && !filepath.IsAbs(o.broker):
-		return o, errors.New("-sessions, -infer, -broker and -listen take absolute paths")
 	case o.uid > 1<<31:
 		return o, errors.New("-uid is out of range")
 	}

@@ -62,10 +62,6 @@ func run(d *daemon.Daemon, o options) error {
 		defer ln.Close()
 		listeners = append(listeners, ln)
 	}
-	infer, brokerd, err := reach(o)
-	if err != nil {
-		return err
-	}
 	confined := d.Confine(confinement(o))
 	store, err := session.OpenStore(root)
 	if err != nil {
@@ -73,11 +69,11 @@ func run(d *daemon.Daemon, o options) error {
 	}
 	defer store.Close()
 
-	model := llama.New(llama.Config{Socket: infer, Model: set.Upstream.Model, Limits: llama.Limits{
+	model := llama.New(llama.Config{Socket: o.infer, Model: set.Upstream.Model, Limits: llama.Limits{
 		FirstByte: time.Duration(set.Upstream.FirstByte), Load: time.Duration(set.Upstream.Load),
 		Idle: time.Duration(set.Upstream.Idle), Reach: time.Duration(set.Upstream.Reach)}})
 	gate := slot.New(slot.Slot{Name: "main", ID: set.Slots.Main}, slot.Slot{Name: "background", ID: set.Slots.Background})
-	ag := agent.New(d.Context(), agent.Config{Store: store, Model: model, Broker: &broker.Client{Socket: brokerd, Grace: brokerGrace},
+	ag := agent.New(d.Context(), agent.Config{Store: store, Model: model, Broker: &broker.Client{Socket: o.broker, Grace: brokerGrace},
 		Gate: gate, Settings: set, Log: d.Log(), Now: time.Now})
 	bt := boot.New(boot.Config{Model: model, Settings: set, System: system, Log: d.Log()})
 	return serveAll(d, listeners, serve.Config{Agent: ag, Store: store, Peers: o.peers, Log: d.Log(), Status: func() *proto.Status {
@@ -116,24 +112,9 @@ func serveAll(d *daemon.Daemon, listeners []net.Listener, cfg serve.Config, ag *
 	return err
 }
 
-// reach gives the paths of the two sockets from the folder that both lie under,
-// and makes that the working folder: after the change of user the folders above
-// it may be closed to us.
-func reach(o options) (infer, brokerd string, err error) {
-	run := filepath.Dir(filepath.Dir(filepath.Dir(o.infer))) // run/<listener>/<client>/<name>.sock
-	if err := os.Chdir(run); err != nil {
-		return "", "", fmt.Errorf("the folder of the sockets cannot be entered: %w; `bxctl init` makes it (see runbook: socket-folder)", err)
-	}
-	if infer, err = filepath.Rel(run, o.infer); err != nil {
-		return "", "", err
-	}
-	if o.broker != "" {
-		brokerd, err = filepath.Rel(run, o.broker)
-	}
-	return infer, brokerd, err
-}
-
 // confinement is what loopd needs: its logs and two sockets. It needs no network.
+// Started with relative paths it reaches the sockets from its working folder, even
+// if its user may not enter the folders above.
 func confinement(o options) daemon.Confinement {
 	c := daemon.Confinement{ReadWrite: []string{o.sessions}, ReadOnly: []string{filepath.Dir(o.infer)},
 		UID: uint32(o.uid), NoNetwork: true, DieWithParent: o.dieWithParent}
