@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 
 	"boxmaker/internal/daemon"
@@ -29,8 +30,15 @@ func Main(args, env []string, stderr io.Writer) int {
 	f.SetOutput(stderr)
 	f.StringVar(&name, "name", name, "`role`, for messages")
 	var c daemon.Confinement
-	f.Func("dial", "Unix `socket` to reach", func(s string) error { c.Dial = append(c.Dial, s); return nil })
-	f.BoolVar(&c.DNS, "dns", false, "look up names")
+	f.Func("dial", "Unix `socket` to reach", func(s string) error {
+		c.ReadOnly = append(c.ReadOnly, filepath.Dir(s)) // the socket itself may come and go
+		return nil
+	})
+	f.BoolFunc("dns", "look up names", func(string) error {
+		c.ReadOnly = append(c.ReadOnly, "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
+		c.ConnectTCP = append(c.ConnectTCP, 53)
+		return nil
+	})
 	f.Func("tcp", "`port` to connect to", func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 16)
 		c.ConnectTCP = append(c.ConnectTCP, uint16(n))
