@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 
 	"boxmaker/internal/daemon"
@@ -29,16 +28,8 @@ func Main(args, env []string, stderr io.Writer) int {
 	f := flag.NewFlagSet("bxctl confined", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&name, "name", name, "`role`, for messages")
-	var c daemon.Confinement
-	f.Func("dial", "Unix `socket` to reach", func(s string) error {
-		c.ReadOnly = append(c.ReadOnly, filepath.Dir(s)) // the socket itself may come and go
-		return nil
-	})
-	f.BoolFunc("dns", "look up names", func(string) error {
-		c.ReadOnly = append(c.ReadOnly, "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
-		c.ConnectTCP = append(c.ConnectTCP, 53)
-		return nil
-	})
+	c := daemon.Confinement{DieWithParent: true}
+	f.Func("read", "`folder` or file to read, or whose sockets to dial", func(s string) error { c.ReadOnly = append(c.ReadOnly, s); return nil })
 	f.Func("tcp", "`port` to connect to", func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 16)
 		c.ConnectTCP = append(c.ConnectTCP, uint16(n))

@@ -103,7 +103,7 @@ func (in Input) practice() Role {
 }
 
 func (in Input) proxy(upstream string) (Role, error) {
-	reach := []string{"-dial", strings.TrimPrefix(upstream, "unix:")} // what the kernel has to let through
+	reach := []string{"-read", filepath.Dir(strings.TrimPrefix(upstream, "unix:"))} // what the kernel has to let through
 	if upstream == "" {
 		a, err := setup.ParseUpstream(in.Proxy.Upstream)
 		if err != nil {
@@ -112,9 +112,9 @@ func (in Input) proxy(upstream string) (Role, error) {
 		upstream = a.String()
 		switch {
 		case a.Path != "":
-			reach[1] = a.Path
-		case a.Named():
-			reach = []string{"-dns", "-tcp", strconv.Itoa(int(a.Port))}
+			reach[1] = filepath.Dir(a.Path)
+		case a.Named(): // the resolver's files are replaced when a network changes, so their folders count
+			reach = []string{"-read", "/etc", "-read", "/run/systemd/resolve", "-tcp", "53", "-tcp", strconv.Itoa(int(a.Port))}
 		default:
 			reach = []string{"-tcp", strconv.Itoa(int(a.Port))}
 		}
@@ -136,7 +136,7 @@ func (in Input) loopd() Role {
 	r := Role{Name: roleLoopd, Path: in.beside(roleLoopd), Env: in.env(), Isolate: true, Loud: true, Grace: 5 * time.Second}
 	r.Args = []string{"-config", filepath.Join(in.Layout.Config, setup.FileLoopd), "-sessions", in.Layout.Sessions,
 		"-infer", in.rel(roleProxy, roleLoopd, "infer"), "-broker", in.rel("brokerd", roleLoopd, "broker"),
-		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner)}
+		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner), "-die-with-parent"}
 	r.Sockets = []Socket{{Name: "loop", Client: "bxctl", File: "loop"}}
 	if in.Root {
 		r.UID = in.Settings.UID(roleLoopd)

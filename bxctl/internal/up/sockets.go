@@ -106,11 +106,15 @@ func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
 		return err
 	}
 	if !root {
+		dirs := []string{filepath.Dir(l.Socket("brokerd", roleLoopd, "broker"))}
 		for _, r := range roles {
 			if r.Makes != "" {
-				if err := os.MkdirAll(filepath.Join(l.Run, filepath.Dir(r.Makes)), 0o700); err != nil {
-					return err
-				}
+				dirs = append(dirs, filepath.Join(l.Run, filepath.Dir(r.Makes)))
+			}
+		}
+		for _, d := range dirs {
+			if err := os.MkdirAll(d, 0o700); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -123,10 +127,7 @@ func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		if err := os.Mkdir(dir, 0o711); err != nil { //nolint:gosec // entered, not read
-			return err
-		}
-		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // whatever the umask is
+		if err := passage(dir); err != nil {
 			return err
 		}
 		if r.Makes != "" {
@@ -135,7 +136,27 @@ func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
 			}
 		}
 	}
-	return nil
+	return brokerFolder(l, s.UID(roleLoopd))
+}
+
+// passage is a folder that can be passed through and not read.
+func passage(dir string) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil { //nolint:gosec // entered, not read
+		return err
+	}
+	return os.Chmod(dir, 0o711) //nolint:gosec // whatever the umask is
+}
+
+// brokerFolder is where loopd looks for a brokerd that is not started by up.
+func brokerFolder(l config.Layout, uid uint32) error {
+	dir := filepath.Dir(l.Socket("brokerd", roleLoopd, "broker"))
+	if err := passage(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Lchown(dir, int(uid), int(uid))
 }
 
 // sharedFolder is where a role makes its own socket: it may write there, the
