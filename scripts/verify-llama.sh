@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests against a real llama-server. LLAMA_SERVER=path and LLAMA_MODEL=path
 # use the owner's own; otherwise the server comes from Debian's packages and the
-# models from tools/tinygguf. Exit code 3: no server can be had here.
+# models from tools/tinygguf; LLAMA_FLAGS adds flags of the server. Exit code 3: no server can be had here.
 . "$(dirname "$0")/ensure.sh"
 need go
 export BOXMAKER_LLAMA=require

@@ -108,7 +108,7 @@ func TestStopInPrefill(t *testing.T) {
 	each(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "")
 		h.free("chat-stop", "Hello.")()
-		o := h.start("chat-stop", "Read this:"+filler(6000), stopAt(h, "chat-stop", func(e proto.Message) bool {
+		o := h.start("chat-stop", "Read this:"+filler(4500), stopAt(h, "chat-stop", func(e proto.Message) bool {
 			p, ok := e.(*proto.Prefill)
 			return ok && p.Done > p.Cached && p.Done < p.Total
 		}))()
@@ -125,12 +125,15 @@ func TestStopInPrefill(t *testing.T) {
 }
 
 func TestStopInGeneration(t *testing.T) {
-	eachTiny(t, func(t *testing.T, m model) {
+	each(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "")
-		d.drone(0)
+		if m.tiny() {
+			d.drone(0)
+		}
 		n := 0
-		o := h.start("chat-stop", "Think.", stopAt(h, "chat-stop", func(e proto.Message) bool {
-			if _, ok := e.(*proto.Thinking); ok {
+		o := h.start("chat-stop", "Tell me a long story, and think about it well.", stopAt(h, "chat-stop", func(e proto.Message) bool {
+			switch e.(type) {
+			case *proto.Thinking, *proto.Text:
 				n++
 			}
 			return n == 20
@@ -143,7 +146,7 @@ func TestStopInGeneration(t *testing.T) {
 			t.Errorf("the stream ran to its end: %+v", x)
 		}
 		inc := records[*proto.Incomplete](h, "chat-stop")
-		if len(inc) != 1 || inc[0].Why != proto.WhyStopped || !strings.HasPrefix(o.thinking(), inc[0].Thinking[:20]) {
+		if len(inc) != 1 || inc[0].Why != proto.WhyStopped || inc[0].Thinking+inc[0].Text == "" || !strings.HasPrefix(inc[0].Thinking, o.thinking()) {
 			t.Errorf("what is kept of the reply: %+v", inc)
 		}
 		if a := records[*proto.Assistant](h, "chat-stop"); len(a) != 0 {

@@ -66,7 +66,7 @@ func (h *house) launchLoopd() {
 	h.t.Helper()
 	h.launch("loopd", "-config", h.config(), "-sessions", h.Layout.Sessions,
 		"-infer", h.Layout.Socket("inferproxy", "loopd", "infer"), "-listen", h.Socket())
-	h.WaitUntil("loopd is ready", func() bool {
+	waitUntil(h.t, "loopd is ready", func() bool {
 		if h.gone("loopd") {
 			h.t.Fatal("loopd ended by itself")
 		}
@@ -149,7 +149,7 @@ func (h *house) start(session, text string, each func(proto.Message)) (wait func
 	h.t.Helper()
 	h.turns++
 	m := &proto.Submit{Session: session, Origin: fmt.Sprintf("origin-%d", h.turns), Text: text, Surface: proto.SurfaceChat}
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience())
 	var o outcome
 	var err error
 	var wg sync.WaitGroup
@@ -205,7 +205,7 @@ func (h *house) free(session, text string) (wait func() outcome) {
 // stop stops a session's turn.
 func (h *house) stop(session string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience())
 	defer cancel()
 	m, err := ipc.Ask(ctx, h.Socket(), proto.LoopEvents, &proto.Stop{Session: session})
 	if err != nil {

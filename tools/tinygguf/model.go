@@ -21,14 +21,23 @@ type spec struct {
 
 const hybrid = "qwen35"
 
-// Sizes. All weights together are 900,000 values.
+// Sizes. All weights together are less than a million values.
 const (
-	embd, ff, layers      = 128, 256, 4
+	embd, ff              = 128, 256
 	heads, headsKV, headD = 4, 2, 64 // full attention
 	ssmHeadsK, ssmHeadsV  = 2, 4     // gated delta net
 	ssmState, ssmConv     = 32, 4
 	interval              = 4 // every interval-th layer of a hybrid is full attention
 )
+
+// layers is the number of layers: one group of the hybrid, and as much attention
+// of the plain one as makes the noise depend on the context, and no more.
+func (s spec) layers() int {
+	if s.arch == hybrid {
+		return interval
+	}
+	return 2
+}
 
 // build makes the model, and its vocabulary for those who need token numbers.
 func build(s spec) (*gguf.File, *vocab, error) {
@@ -49,7 +58,7 @@ func build(s spec) (*gguf.File, *vocab, error) {
 	tokenizer(f, s, v, template)
 	w := &weights{f: f, rng: rand.NewPCG(s.seed, 0)}
 	w.outside(v, newChain(v, s.odds, calls, s.replies))
-	for i := range layers {
+	for i := range s.layers() {
 		w.layer(i, s.arch == hybrid)
 	}
 	return f, v, nil
@@ -64,7 +73,7 @@ func describe(f *gguf.File, s spec) {
 	p := s.arch + "."
 	f.Set(p+"context_length", s.context)
 	f.Set(p+"embedding_length", uint32(embd))
-	f.Set(p+"block_count", uint32(layers))
+	f.Set(p+"block_count", uint32(s.layers()))
 	f.Set(p+"feed_forward_length", uint32(ff))
 	f.Set(p+"attention.head_count", uint32(heads))
 	f.Set(p+"attention.head_count_kv", uint32(headsKV))
