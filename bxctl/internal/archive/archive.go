@@ -100,7 +100,8 @@ func epochs(root *os.Root, id string) ([]int, error) {
 	return out, nil
 }
 
-func fileName(epoch int) string { return strconv.Itoa(epoch) + ".jsonl" }
+// fileName: see docs/formats/session-log.md.
+func fileName(epoch int) string { return fmt.Sprintf("%04d.jsonl", epoch) }
 
 // about looks at the files of a session without reading them.
 func about(root *os.Root, id string) (proto.SessionInfo, error) {

@@ -55,7 +55,7 @@ func write(t *testing.T, dir, id string, epoch int, records ...proto.Record) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	name := fmt.Sprintf("%s/%d.jsonl", id, epoch)
+	name := fmt.Sprintf("%s/%04d.jsonl", id, epoch)
 	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: name})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestTitle(t *testing.T) {
 
 func TestDamage(t *testing.T) {
 	f := sample(t)
-	path := filepath.Join(f.Dir, "chat-a", "1.jsonl")
+	path := filepath.Join(f.Dir, "chat-a", "0001.jsonl")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

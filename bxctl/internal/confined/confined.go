@@ -30,6 +30,7 @@ func Main(args, env []string, stderr io.Writer) int {
 	f.StringVar(&name, "name", name, "`role`, for messages")
 	c := daemon.Confinement{DieWithParent: true}
 	f.Func("read", "`folder` or file to read, or whose sockets to dial", func(s string) error { c.ReadOnly = append(c.ReadOnly, s); return nil })
+	f.BoolVar(&c.NoNetwork, "no-network", false, "say so if there is a network")
 	f.Func("tcp", "`port` to connect to", func(s string) error {
 		n, err := strconv.ParseUint(s, 10, 16)
 		c.ConnectTCP = append(c.ConnectTCP, uint16(n))

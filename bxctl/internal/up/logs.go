@@ -101,7 +101,7 @@ func (j *journal) line(line []byte) {
 	if e.missing != "" && missing != nil {
 		missing(e.missing)
 	}
-	if j.loud && e.level != "DEBUG" {
+	if j.loud && !e.dull && e.level != "DEBUG" {
 		j.out.entry(j.role, e)
 	}
 }
@@ -140,6 +140,7 @@ func (j *journal) watch(missing func(string)) {
 type entry struct {
 	level   string // DEBUG, INFO, WARN, ERROR; empty for a line that is no record
 	text    string
+	dull    bool   // of no interest on the terminal
 	missing string // what a record about confinement says is not there
 }
 
@@ -183,8 +184,11 @@ func parseEntry(line string) entry {
 			part[name] = text
 		}
 	}
-	if msg == "confined" && part["state"] != "ok" { // as package daemon logs it
-		e.missing = term.Line(part["check"] + ": " + part["detail"])
+	if msg == "confined" { // as package daemon logs it
+		e.dull = part["state"] == "ok"
+		if !e.dull {
+			e.missing = term.Line(part["check"] + ": " + part["detail"])
+		}
 	}
 	e.text = term.Line(strings.Join(append([]string{msg}, rest...), " "))
 	return e

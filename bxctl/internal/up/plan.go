@@ -96,14 +96,15 @@ func (in Input) practice() Role {
 	p := in.Settings.Practice
 	args := []string{in.beside(rolePractice), "-listen", "unix:" + in.rel(rolePractice, roleProxy, "llama"),
 		"-slots", strconv.Itoa(p.Slots), "-ctx", strconv.Itoa(p.Context), "-ping", "10"}
-	r := in.confined(rolePractice, append(args, p.Args...))
+	r := in.confined(rolePractice, append(args, p.Args...), "-no-network")
+	r.Isolate = true
 	r.Sockets = []Socket{{Name: "llama", Client: roleProxy, File: "llama"}}
 	r.Loud = true
 	return r
 }
 
 func (in Input) proxy(upstream string) (Role, error) {
-	reach := []string{"-read", filepath.Dir(strings.TrimPrefix(upstream, "unix:"))} // what the kernel has to let through
+	reach := []string{"-no-network", "-read", filepath.Dir(strings.TrimPrefix(upstream, "unix:"))} // what the kernel has to let through
 	if upstream == "" {
 		a, err := setup.ParseUpstream(in.Proxy.Upstream)
 		if err != nil {
@@ -112,7 +113,7 @@ func (in Input) proxy(upstream string) (Role, error) {
 		upstream = a.String()
 		switch {
 		case a.Path != "":
-			reach[1] = filepath.Dir(a.Path)
+			reach[2] = filepath.Dir(a.Path)
 		case a.Named(): // the resolver's files are replaced when a network changes, so their folders count
 			reach = []string{"-read", "/etc", "-read", "/run/systemd/resolve", "-tcp", "53", "-tcp", strconv.Itoa(int(a.Port))}
 		default:
@@ -127,6 +128,7 @@ func (in Input) proxy(upstream string) (Role, error) {
 	}
 	args = append(args, "-peer", uid(peer))
 	r := in.confined(roleProxy, args, reach...)
+	r.Isolate = reach[0] == "-no-network"
 	r.Sockets = []Socket{{Name: "infer", Client: roleLoopd, File: "infer"}}
 	r.Loud = true
 	return r, nil
