@@ -85,7 +85,7 @@ func (c *conversation) show(ev llama.Event) {
 		c.hub.send(&proto.Text{Text: ev.Text})
 	case llama.Progress:
 		c.hub.send(&proto.Prefill{Total: ev.Total, Cached: ev.Cache, Done: ev.Processed, MS: ev.MS})
-	case llama.Loading:
+	case llama.Loading, llama.Unreachable:
 		c.hub.send(&proto.Waiting{Reason: proto.WaitModel})
 	}
 }

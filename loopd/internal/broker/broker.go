@@ -27,6 +27,9 @@ type Client struct {
 // If the connection breaks after the request was sent, the fate is looked up;
 // the result is then perhaps unknown-fate. ctx ends the wait, not the call.
 func (c *Client) Call(ctx context.Context, call *proto.Call, onAsked func(*proto.Asked)) *proto.CallResult {
+	if err := call.Validate(); err != nil { // or it would look like a connection that broke
+		return failure(call.ID, proto.CallFailed, proto.CodeInvalidArguments, err.Error())
+	}
 	conn, err := ipc.Dial(ctx, c.Socket, proto.BrokerEvents)
 	if err != nil {
 		return NoBroker(call.ID)

@@ -1,0 +1,100 @@
+package broker_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"boxmaker/internal/proto"
+	"boxmaker/internal/testkit"
+	"boxmaker/loopd/internal/broker"
+)
+
+const id = "chat-a/1/3/0"
+
+func call(tool string) *proto.Call {
+	return &proto.Call{ID: id, Session: "chat-a", Tool: tool, Args: `{"path":"/x"}`}
+}
+
+func TestCallAndConfirm(t *testing.T) {
+	b := testkit.NewBroker(t)
+	c := &broker.Client{Socket: b.Socket}
+	if r := c.Call(t.Context(), call("read_file"), nil); r.Outcome != proto.CallOK || r.Text != "done" {
+		t.Errorf("%+v", r)
+	}
+	if r := c.Fate(t.Context(), id); r.Outcome != proto.CallOK { // kept until confirmed
+		t.Errorf("%+v", r)
+	}
+	if err := c.Confirm(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if r := c.Fate(t.Context(), id); r.Code != proto.CodeUnknownFate || r.Outcome != proto.CallUnknown {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestWhatTheModelReads: every result without brokerd's word is one sentence
+// that starts with its code, and only then.
+func TestWhatTheModelReads(t *testing.T) {
+	absent := &broker.Client{Socket: filepath.Join(t.TempDir(), "absent.sock")}
+	none := &broker.Client{}
+	for _, tc := range []struct {
+		name string
+		got  *proto.CallResult
+		want proto.Code
+	}{
+		{"no broker", absent.Call(t.Context(), call("read_file"), nil), proto.CodeNoBroker},
+		{"none configured", none.Call(t.Context(), call("read_file"), nil), proto.CodeNoBroker},
+		{"a name that no tool has", absent.Call(t.Context(), call("Read File"), nil), proto.CodeInvalidArguments},
+		{"fate without a broker", absent.Fate(t.Context(), id), proto.CodeUnknownFate},
+		{"fate with none configured", (&broker.Client{Grace: time.Hour}).Fate(t.Context(), id), proto.CodeUnknownFate},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.got.Code != tc.want || !strings.HasPrefix(tc.got.Text, string(tc.want)+": ") || strings.Contains(tc.got.Text, "\n") {
+				t.Errorf("%+v", tc.got)
+			}
+			if err := tc.got.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, refused := absent.Find(t.Context(), "chat-a", "x"); refused == nil || !strings.Contains(refused.Text, "denied: no broker") {
+		t.Errorf("%+v", refused)
+	}
+}
+
+// TestABrokenConnectionIsLookedUp: the call was sent, so it is never sent again.
+func TestABrokenConnectionIsLookedUp(t *testing.T) {
+	b := testkit.NewBroker(t)
+	c := &broker.Client{Socket: b.Socket}
+	b.On(func(m *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		return &proto.CallResult{ID: "chat-b/1/1/0", Outcome: proto.CallOK, Class: proto.ClassPublic} // not ours
+	})
+	if r := c.Call(t.Context(), call("read_file"), nil); r.Code != proto.CodeUnknownFate || r.ID != id {
+		t.Errorf("%+v", r)
+	}
+	if n := len(b.Calls()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestAWaitThatIsEnded(t *testing.T) {
+	b := testkit.NewBroker(t)
+	begun, gate := make(chan struct{}), make(chan struct{})
+	defer close(gate)
+	b.On(func(m *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		close(begun)
+		<-gate
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		cancel()
+	}()
+	if r := (&broker.Client{Socket: b.Socket}).Call(ctx, call("slow"), nil); r.Code != proto.CodeUnknownFate {
+		t.Errorf("%+v", r)
+	}
+}
