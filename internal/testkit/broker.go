@@ -54,7 +54,8 @@ func NewBrokerAt(t testing.TB, socket string) *Broker {
 	return b
 }
 
-// On sets how calls are answered. ask sends an approval request first.
+// On sets how calls are answered. ask sends an approval request first. A nil
+// result ends the connection without an answer.
 func (b *Broker) On(f func(call *proto.Call, ask func(*proto.Asked)) *proto.CallResult) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +110,9 @@ func (b *Broker) AwaitConfirm(ctx context.Context, n int) ([]string, error) {
 func (b *Broker) handle(ctx context.Context, req proto.Message, s *ipc.Stream) {
 	switch m := req.(type) {
 	case *proto.Call:
-		_ = s.Send(b.call(m, s))
+		if r := b.call(m, s); r != nil { // nil: the call came to nothing, as if brokerd had died
+			_ = s.Send(r)
+		}
 	case *proto.Fate:
 		_ = s.Send(b.fate(m.ID))
 	case *proto.Confirm:
@@ -143,7 +146,9 @@ func (b *Broker) call(m *proto.Call, s *ipc.Stream) *proto.CallResult {
 	r := on(m, func(a *proto.Asked) { _ = s.Send(a) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.results[m.ID] = r
+	if r != nil {
+		b.results[m.ID] = r
+	}
 	return r
 }
 
