@@ -108,13 +108,20 @@ func fenced(lang, text string) string {
 }
 
 func (e Export) sums(d *proto.SessionDetail) string {
-	s := fmt.Sprintf("%d turns, %d completions, %s tokens read (%s of them from the cache), %s written; model %s; log %s in epoch %d",
-		d.Turns, d.Usage.Completions, term.Count(d.Usage.Prompt+d.Usage.Cached), term.Count(d.Usage.Cached), term.Count(d.Usage.Generated),
+	s := fmt.Sprintf("%s, %s, %s tokens read (%s of them from the cache), %s written; model %s; log %s in epoch %d",
+		many(d.Turns, "turn"), many(d.Usage.Completions, "completion"), term.Count(d.Usage.Prompt+d.Usage.Cached), term.Count(d.Usage.Cached), term.Count(d.Usage.Generated),
 		d.Model, term.Bytes(d.Info.Bytes), d.Info.Epoch)
 	if d.Queued > 0 {
-		s += fmt.Sprintf("; %d messages wait", d.Queued)
+		s += "; " + many(d.Queued, "message") + " waiting"
 	}
 	return s + "."
+}
+
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Show writes the session for the terminal.

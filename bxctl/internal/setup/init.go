@@ -208,7 +208,10 @@ func (j Job) readBack(r *Report) error {
 
 // prompt writes the replacement of the system prompt, unless it is there.
 func (j Job) prompt(root *os.Root, r *Report) error {
-	dir := filepath.Join(filepath.Dir(j.Layout.Config), "prompts")
+	dir := filepath.Join(j.Layout.Config, "prompts")
+	if filepath.Dir(j.Layout.Config) == j.Layout.Home { // all in one folder
+		dir = filepath.Join(j.Layout.Home, "prompts")
+	}
 	if err := makeDir(dir); err != nil {
 		return err
 	}

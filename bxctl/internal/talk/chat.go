@@ -38,6 +38,7 @@ type chatState struct {
 	used     bool // something was sent in this session
 	stopping bool
 	pending  string // lines that end in a backslash so far
+	prompted bool   // the prompt stands at the cursor
 }
 
 // A job is one message under way.
@@ -96,10 +97,10 @@ func (s *chatState) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case line, ok := <-lines:
+			s.prompted = s.prompted && !ok // the line's own end took it away
 			if !ok {
-				if lines = nil; len(s.jobs) == 0 {
-					s.line("") // behind the prompt
-				}
+				lines = nil
+				s.unprompt()
 				continue
 			}
 			if !s.typed(ctx, line) {
@@ -116,7 +117,7 @@ func (s *chatState) loop(ctx context.Context) {
 			}
 		case text := <-s.says:
 			s.running--
-			s.view.Note(strings.TrimRight(text, "\n"))
+			s.line(strings.TrimRight(text, "\n"))
 			s.prompt(lines)
 		}
 	}
@@ -131,10 +132,28 @@ func (s *chatState) prompt(lines <-chan string) {
 	if s.pending != "" {
 		mark = ". "
 	}
+	s.unprompt()
+	s.prompted = true
 	fmt.Fprint(s.Screen.W, s.Screen.Bold(mark))
 }
 
-func (s *chatState) line(text string) { s.view.Note(text) }
+// unprompt makes room for what comes by itself while the owner may type.
+func (s *chatState) unprompt() {
+	if !s.prompted {
+		return
+	}
+	s.prompted = false
+	if s.Screen.InPlace() {
+		fmt.Fprint(s.Screen.W, s.Screen.Erase())
+	} else {
+		fmt.Fprintln(s.Screen.W)
+	}
+}
+
+func (s *chatState) line(text string) {
+	s.unprompt()
+	s.view.Note(text)
+}
 
 func (s *chatState) greet(ctx context.Context, st *proto.Status, resumed bool) {
 	s.line(s.Screen.Bold("Boxmaker") + " · " + report.Model(st.Server) + " · /help lists the commands")
@@ -266,7 +285,7 @@ func (s *chatState) stop(ctx context.Context) {
 // interrupt handles Ctrl-C; false ends the chat.
 func (s *chatState) interrupt(ctx context.Context) bool {
 	if len(s.jobs) == 0 || s.stopping {
-		s.view.Note("")
+		s.unprompt()
 		return false
 	}
 	s.stopping = true
@@ -303,6 +322,7 @@ func (s *chatState) send(ctx context.Context, text string) {
 // take shows an event, or holds it back while another turn is shown. It
 // reports whether a turn's end was shown.
 func (s *chatState) take(e chatEvent) (ended bool) {
+	s.unprompt()
 	s.countEnd(e)
 	switch {
 	case e.ended:

@@ -25,7 +25,8 @@ import (
 // A Role is one program and how it is started.
 type Role struct {
 	Name    string
-	Path    string // program
+	Path    string // program that is started
+	Becomes string // program that this one becomes, if it is another one
 	Args    []string
 	Env     []string
 	Sockets []Socket // up listens and hands them over, from descriptor 3
@@ -165,7 +166,7 @@ func (in Input) llama() Role {
 // decoding, which breaks the prompt cache of hybrid models.
 func LlamaFlags(m setup.Model, socket string) []string {
 	args := []string{
-		"--model", m.File, "--host", socket,
+		"--model", m.File, "--alias", strings.TrimSuffix(filepath.Base(m.File), ".gguf"), "--host", socket,
 		"-np", strconv.Itoa(m.Slots), "-c", strconv.Itoa(m.Slots * m.Context),
 		"--cache-type-k", m.KV, "--cache-type-v", m.KV,
 		"--jinja", "--sse-ping-interval", "10",
@@ -176,7 +177,7 @@ func LlamaFlags(m setup.Model, socket string) []string {
 // confined makes a role of a program that does not confine itself: bxctl's own
 // hidden command does it and then becomes the program.
 func (in Input) confined(name string, argv []string, flags ...string) Role {
-	r := Role{Name: name, Path: in.Self, Env: in.env(), Grace: 2 * time.Second}
+	r := Role{Name: name, Path: in.Self, Becomes: argv[0], Env: in.env(), Grace: 2 * time.Second}
 	r.Args = append([]string{"confined", "-name", name}, flags...)
 	if in.Root {
 		r.UID = in.Settings.UID(name)

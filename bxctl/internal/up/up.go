@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := programs(roles, in); err != nil {
+	if err := programs(roles); err != nil {
 		return err
 	}
 	syscall.Umask(maskSelf)
@@ -137,13 +138,10 @@ func findLlama(configured string) (string, error) {
 }
 
 // programs checks that what is to be started is there.
-func programs(roles []Role, in Input) error {
-	need := []string{in.Self}
+func programs(roles []Role) error {
+	var need []string
 	for _, r := range roles {
-		need = append(need, r.Path)
-		if r.Path == in.Self {
-			need = append(need, in.beside(r.Name))
-		}
+		need = append(need, r.Path, cmp.Or(r.Becomes, r.Path))
 	}
 	for _, path := range need {
 		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
