@@ -25,7 +25,6 @@ type Stream struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	started bool
-	calls   int
 	said    int // bytes generated
 }
 

@@ -147,9 +147,6 @@ func (x *exchange) do(r request, sent func()) (again, *Error) {
 	br := bufio.NewReaderSize(x.link, 16<<10)
 	resp, err := http.ReadResponse(br, &http.Request{Method: r.method})
 	if err != nil {
-		if writeErr != nil {
-			err = writeErr
-		}
 		return never, x.broken(err)
 	}
 	x.resp, x.head = resp, -1

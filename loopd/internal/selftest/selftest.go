@@ -43,8 +43,10 @@ const (
 
 // Names lists the checks in order.
 func Names() []string {
-	return []string{checkServer, checkModel, checkSlots, checkContext, checkTemplate, checkSpeculative, checkKV,
-		checkBaseline, checkExtension, checkToolCall, checkSampling, checkThinkingCap, checkCache}
+	return []string{
+		checkServer, checkModel, checkSlots, checkContext, checkTemplate, checkSpeculative, checkKV,
+		checkBaseline, checkExtension, checkToolCall, checkSampling, checkThinkingCap, checkCache,
+	}
 }
 
 // MaxBaseline is how many tokens system prompt, tools and core memory may have.

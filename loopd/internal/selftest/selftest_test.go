@@ -143,12 +143,9 @@ func TestFault_ServersThatDoNotFit(t *testing.T) {
 				s.CallTool("a", "clock", `{"x":`)
 			})
 		}, checkToolCall, []string{"not one JSON object"}},
-		{"sampling that was changed on the way", func(l *testkit.Llama, _ *Config) {
-			l.Handle("/slots", func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprint(w, `[{"id":1,"n_ctx":32768,"is_processing":true,"params":{"temperature":0.8,"top_p":0.95,"top_k":20}}]`)
-			})
-		}, checkSampling, []string{"temperature 0.8"}},
+		{"another temperature", working(`"temperature":0.8,"top_p":0.95,"top_k":20`), checkSampling, []string{"temperature 0.8"}},
+		{"another top_p", working(`"temperature":0.6,"top_p":0.9,"top_k":20`), checkSampling, []string{"top_p 0.9"}},
+		{"another top_k", working(`"temperature":0.6,"top_p":0.95,"top_k":40`), checkSampling, []string{"top_k 40"}},
 		{"a cap that is ignored", func(l *testkit.Llama, _ *Config) {
 			l.On(func(_ int, _ []byte, s *testkit.Stream) {
 				if s.Request.ToolChoice != nil {
@@ -230,6 +227,16 @@ func router(args string) func(*testkit.Llama, *Config) {
 		l.Handle("/v1/models", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"data":[{"id":"test-model","status":{"value":"loaded","args":[%s]}}]}`, args)
+		})
+	}
+}
+
+// working shows the background slot at work with those parameters.
+func working(params string) func(*testkit.Llama, *Config) {
+	return func(l *testkit.Llama, _ *Config) {
+		l.Handle("/slots", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `[{"id":0,"is_processing":true,"params":{"temperature":9}},{"id":1,"n_ctx":32768,"is_processing":true,"params":{%s}}]`, params)
 		})
 	}
 }

@@ -71,6 +71,23 @@ func TestCase_P09_ThinkingDroppedBeforeTheLastQuestion(t *testing.T) {
 	}), "parting at byte")
 }
 
+func TestTemplateThatLosesText(t *testing.T) {
+	whole := render(func(m rendered, _ bool) string { return think(m) })
+	without := func(text string) func(body []byte) (string, error) {
+		return func(body []byte) (string, error) {
+			all, err := whole(body)
+			return strings.ReplaceAll(all, text, ""), err
+		}
+	}
+	checkTemplateFails(t, without(textResult1), `a rendering without "selftest-result-one"`)
+	checkTemplateFails(t, func(body []byte) (string, error) {
+		if strings.Contains(string(body), textUser1+`"},{"role":"user"`) {
+			return without(textUser1)(body)
+		}
+		return whole(body)
+	}, "one of them missing")
+}
+
 func checkTemplateFails(t *testing.T, f func(body []byte) (string, error), words string) {
 	t.Helper()
 	l := testkit.NewLlama(t)

@@ -59,8 +59,11 @@ func TestReader(t *testing.T) {
 		{"a line too large", "data: " + strings.Repeat("x", 95) + "\n\n" + end, nil, ErrTooLarge},
 		{"lines that are too large together", strings.Repeat("data: xxxxxxxxxx\n", 10) + "\n" + end, nil, ErrTooLarge},
 		{"skipped fields count", strings.Repeat("id: xxxxxxxxxx\n", 10) + "\n" + end, nil, ErrTooLarge},
-		{"events do not add up", strings.Repeat("data: xxxxxxxxxx\n\n", 3) + strings.Repeat("id: xxxxxxxxx\n\n", 20) + end,
-			[]string{"xxxxxxxxxx", "xxxxxxxxxx", "xxxxxxxxxx"}, io.EOF},
+		{
+			"events do not add up", strings.Repeat("data: xxxxxxxxxx\n\n", 3) + strings.Repeat("id: xxxxxxxxx\n\n", 20) + end,
+			[]string{"xxxxxxxxxx", "xxxxxxxxxx", "xxxxxxxxxx"},
+			io.EOF,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,8 +174,10 @@ func reference(in []byte, limit int) (events []string, err error) {
 }
 
 func FuzzReader(f *testing.F) {
-	for _, s := range []string{"data: {}\n\ndata: [DONE]\n\n", ":\n\n", "data: a\ndata: b\r\n\n", "\xef\xbb\xbfdata\n\n",
-		"data: \xff\n\n", "id: 3\rx\n", "data:" + strings.Repeat("y", 70) + "\n\n"} {
+	for _, s := range []string{
+		"data: {}\n\ndata: [DONE]\n\n", ":\n\n", "data: a\ndata: b\r\n\n", "\xef\xbb\xbfdata\n\n",
+		"data: \xff\n\n", "id: 3\rx\n", "data:" + strings.Repeat("y", 70) + "\n\n",
+	} {
 		f.Add([]byte(s))
 	}
 	const limit = 64
