@@ -150,8 +150,14 @@ func waits(err error) bool {
 func (b *Boot) sampling() (jsontext.Value, error) {
 	s := b.cfg.Settings.Sampling
 	return prompt.Sampling(prompt.Params{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK,
-		MaxTokens: s.MaxTokens, ThinkingCap: s.ThinkingTokens, ThinkingMessage: thinkingMark})
+		MaxTokens: s.MaxTokens, ThinkingCap: s.ThinkingTokens, ThinkingMessage: thinkingMark,
+		PingSeconds: pings(time.Duration(b.cfg.Settings.Upstream.Idle))})
 }
+
+// pings is how often the server is asked to show that it lives, in seconds: three
+// times within the limit of silence. The server's own default, 30 s, is that
+// limit's default too, and a batch of a slow prompt may take as long.
+func pings(idle time.Duration) int { return max(1, min(10, int(idle/(3*time.Second)))) }
 
 func (b *Boot) passed(r selftest.Report, sampling, system jsontext.Value) agent.Serving {
 	b.update(func(s *proto.Status) {

@@ -18,6 +18,7 @@ type Params struct {
 	MaxTokens       int    // per completion, thinking included
 	ThinkingCap     int    // tokens of reasoning per completion; -1: no cap, 0: none
 	ThinkingMessage string // what the server writes when the cap is hit; may be empty
+	PingSeconds     int    // how often a silent stream shows that it lives; 0: as the server is set
 	OneCall         bool   // forbid several tool calls in one completion
 }
 
@@ -38,6 +39,9 @@ func Sampling(p Params) (jsontext.Value, error) {
 	b = strconv.AppendInt(append(b, `,"reasoning_budget_tokens":`...), int64(p.ThinkingCap), 10)
 	if p.ThinkingMessage != "" {
 		b = quote(append(b, `,"reasoning_budget_message":`...), p.ThinkingMessage)
+	}
+	if p.PingSeconds > 0 {
+		b = strconv.AppendInt(append(b, `,"sse_ping_interval":`...), int64(p.PingSeconds), 10)
 	}
 	if p.OneCall {
 		b = append(b, `,"parallel_tool_calls":false`...)
