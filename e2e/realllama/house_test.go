@@ -91,6 +91,7 @@ func (h *house) launch(name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "BOXMAKER_HOME="+h.Home)
 	cmd.Stdout, cmd.Stderr = f, f
+	cmd.SysProcAttr = dieWithTest()
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
