@@ -250,7 +250,9 @@ func TestConfineDropsTheUser(t *testing.T) {
 	w.give(t, 61234)
 	w.SUID = suidProgram(t)
 	w.Execute = append(w.Execute, w.SUID)
-	got, _ := w.run(t, "confined", nil)
+	got, _ := w.run(t, "confined", func(c *exec.Cmd) { // with groups to lose
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{4, 27}}}
+	})
 	want := doors(abi)
 	want["read inside"] = "EACCES" // by its path: the folder is root's
 	expect(t, got, want)
@@ -354,6 +356,20 @@ func TestConfineInUserNamespace(t *testing.T) {
 	got, _ := w.run(t, "confined", func(c *exec.Cmd) { c.SysProcAttr = ns })
 	if r := got["row user-id"]; !strings.HasPrefix(r, "ok: uid 0") || !strings.HasSuffix(r, "in a user namespace (outside it is an ordinary user)") {
 		t.Errorf("user-id: %s", r)
+	}
+}
+
+// UDP comes with port 53 only, for name servers. This kernel may not know the
+// right, so that the rules themselves are looked at.
+func TestRulesForNameServers(t *testing.T) {
+	for port, want := range map[uint16]string{
+		53: "[ALLOW {connect_tcp} on port 53 ALLOW {bind_udp} on port 0 ALLOW {connect_send_udp} on port 53]",
+		80: "[ALLOW {connect_tcp} on port 80]",
+	} {
+		l, err := landlockRules(Confinement{ConnectTCP: []uint16{port}})
+		if got := fmt.Sprint(l.rules); err != nil || got != want {
+			t.Errorf("%s %v, want %s", got, err, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -276,11 +277,9 @@ func TestDieWithParent(t *testing.T) {
 				}
 				return
 			}
-			b := make([]byte, 4096)
-			for {
-				if _, err := r.Read(b); err != nil {
-					break // would never come if the grandchild lived on
-				}
+			r.SetReadDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.Copy(io.Discard, r); err != nil { // its end comes when the grandchild is gone
+				t.Errorf("the grandchild lives on: %v", err)
 			}
 		})
 	}
