@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options are one run of up.
@@ -109,16 +112,11 @@ func (in Input) reachable(program, model string) error {
 	if !in.Root || uid == 0 {
 		return nil
 	}
-	for path, need := range map[string]fs.FileMode{program: 0o005, model: 0o004} {
-		for p := path; ; p, need = filepath.Dir(p), 0o001 {
-			if st, err := os.Stat(p); err == nil && st.Mode()&need != need {
-				return &fault.Fault{Code: fault.Usage, What: path + " is out of reach for llama-server", Err: fmt.Errorf("%s has mode %#o", p, st.Mode().Perm()),
-					Means: fmt.Sprintf("as root, bxctl up runs llama-server under the uid %d", uid),
-					Do:    "open it to others (chmod o+rX), put it elsewhere, or set llama = 0 under [uids] in bxctl.toml", Key: "llama-out-of-reach"}
-			}
-			if p == filepath.Dir(p) {
-				break
-			}
+	for path, mode := range map[string]uint32{program: unix.R_OK | unix.X_OK, model: unix.R_OK} {
+		if err := mayUse(path, uid, mode); err != nil {
+			return &fault.Fault{Code: fault.Usage, What: path + " is out of reach for llama-server", Err: err,
+				Means: fmt.Sprintf("as root, bxctl up runs llama-server under the uid %d", uid),
+				Do:    "open it and the folders above to others (chmod o+rX), put it elsewhere, or set llama = 0 under [uids] in bxctl.toml", Key: "llama-out-of-reach"}
 		}
 	}
 	return nil
@@ -186,15 +184,16 @@ func (s *session) run(ctx context.Context) error {
 	}
 	served := Served(s.in.Settings, s.in.Proxy)
 	s.out.say("up", "Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served)
+	if err := s.upstreamSocket(); err != nil {
+		return err
+	}
 	watching, endWatch := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		s.watch(watching)
-	}()
+	var watched sync.WaitGroup
+	watched.Go(func() { s.watch(watching) })
+	watched.Go(func() { s.watchUpstream(watching) })
 	err = keepAll(ctx, keepers)
 	endWatch()
-	<-watched
+	watched.Wait()
 	if err == nil {
 		s.out.say("up", "stopped")
 		err = os.Remove(filepath.Join(s.o.Layout.Run, stateName))
@@ -239,5 +238,36 @@ func (s *session) watch(ctx context.Context) {
 	err := Await(ctx, client, func(state string) { s.out.say("up", "loopd is "+state) })
 	if err == nil {
 		s.out.say("up", "ready after "+term.Span(s.o.Now().Sub(began))+"; talk with: bxctl chat")
+	}
+}
+
+// upstreamSocket lets inferproxy use the Unix socket of a server that somebody
+// else runs.
+func (s *session) upstreamSocket() error {
+	a, err := setup.ParseUpstream(s.in.Proxy.Upstream)
+	if !s.in.Root || s.in.Settings.Model.Kind != setup.Upstream || err != nil || a.Path == "" {
+		return nil //nolint:nilerr // not a socket; Plan has checked the address
+	}
+	uid := s.in.Settings.UID(roleProxy)
+	changed, err := openSocket(a.Path, uid)
+	if changed && err == nil {
+		s.out.say("up", fmt.Sprintf("gave inferproxy (uid %d) an entry in the access list of %s", uid, a.Path))
+	}
+	return err
+}
+
+// watchUpstream does it again for a socket that its server made anew.
+func (s *session) watchUpstream(ctx context.Context) {
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if err := s.upstreamSocket(); err != nil && err.Error() != told {
+			told = err.Error()
+			s.out.say("up", told)
+		}
 	}
 }
