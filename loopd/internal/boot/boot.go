@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/agent"
@@ -87,6 +88,8 @@ func SystemPrompt(path string) (string, error) {
 		return "", fmt.Errorf("prompt.system cannot be read: %w (see runbook: system-prompt)", err)
 	case len(text) > maxSystem:
 		return "", fmt.Errorf("prompt.system has %d bytes; the limit is %d (see runbook: system-prompt)", len(text), maxSystem)
+	case !utf8.Valid(text):
+		return "", errors.New("prompt.system is not UTF-8 text (see runbook: system-prompt)")
 	case strings.TrimSpace(string(text)) == "":
 		return "", errors.New("prompt.system is empty; leave the key out for the built-in prompt (see runbook: system-prompt)")
 	}
