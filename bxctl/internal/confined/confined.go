@@ -8,6 +8,7 @@
 package confined
 
 import (
+	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
@@ -49,5 +50,24 @@ func Main(args, env []string, stderr io.Writer) int {
 		return fail(1, execOpen(uint32(*uid), argv, env))
 	}
 	c.UID = uint32(*uid)
+	if dynamic(argv[0]) { // make build links statically; a plain go build may not
+		c.Execute = append(c.Execute, "/lib", "/lib64", "/usr/lib", "/usr/lib64")
+		c.ReadOnly = append(c.ReadOnly, "/etc/ld.so.cache")
+	}
 	return fail(1, daemon.ExecConfined(argv[0], argv, env, c))
+}
+
+// dynamic reports whether a program needs a loader and libraries.
+func dynamic(program string) bool {
+	f, err := elf.Open(program)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	return false
 }

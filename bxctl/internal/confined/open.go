@@ -13,7 +13,7 @@ import (
 // group, which is how its client gets to its socket.
 func execOpen(uid uint32, argv, env []string) error {
 	syscall.Umask(0o007)
-	if uid != 0 {
+	if uid != 0 && os.Geteuid() == 0 {
 		if err := dropTo(int(uid)); err != nil {
 			return err
 		}

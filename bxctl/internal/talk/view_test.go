@@ -221,3 +221,18 @@ func TestMessage(t *testing.T) {
 		t.Errorf("the place is not told: %v", err)
 	}
 }
+
+// A server that loads its model and then reads a long prompt is shown at work;
+// the owner is never left with a silent screen.
+func TestCase_P14_OwnerSeesLoadingAndProgress(t *testing.T) {
+	var notes bytes.Buffer
+	v := &View{Answer: term.Plain(&bytes.Buffer{}), Notes: terminal(&notes), Now: newClock().now}
+	for _, m := range []proto.Message{&proto.Accepted{}, &proto.Waiting{Reason: proto.WaitModel}, &proto.Prefill{Total: 27000, Done: 2048, MS: 2000}, &proto.Prefill{Total: 27000, Done: 27000, MS: 20000}} {
+		v.Event(m)
+	}
+	for _, want := range []string{"(waiting for the model)", " 7% of 27,000 tokens", " 100% of 27,000 tokens"} {
+		if !strings.Contains(notes.String(), want) {
+			t.Errorf("no %q in %q", want, notes.String())
+		}
+	}
+}
