@@ -214,19 +214,18 @@ func TestUnfinishedEpochIsSweptAway(t *testing.T) {
 	shut()
 	whole := readFile(t, dir, "chat-1/0001.jsonl")
 	line := whole[:bytes.IndexByte(whole, '\n')+1]
-	for _, id := range []string{"chat-1", "chat-2"} { // a next epoch, and a first one
-		name := map[string]string{"chat-1": "0002.jsonl", "chat-2": "0001.jsonl"}[id]
+	for id, name := range map[string]string{"chat-1": "chat-1/.new-0002.jsonl", "chat-2": ".new-chat-2/0001.jsonl"} { // a next epoch, and a first one
 		for cut := 0; cut <= len(line); cut += 7 {
-			temp := filepath.Join(dir, ".new-"+id)
-			if err := os.MkdirAll(temp, 0o700); err != nil {
+			temp := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(temp), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, line[:cut], temp, name)
+			writeFile(t, line[:cut], temp)
 			s, shut := openStore(t, dir)
+			c, _ := open(t, s, id)
 			if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
 				t.Fatalf("%s is left: %v", temp, err)
 			}
-			c, _ := open(t, s, id)
 			if want := map[string]int{"chat-1": 1, "chat-2": 0}[id]; c.Epoch() != want {
 				t.Fatalf("%s is at epoch %d", id, c.Epoch())
 			}
@@ -241,16 +240,16 @@ func TestEpochAfterAFailedOne(t *testing.T) {
 	dir := t.TempDir()
 	s := storeAt(t, dir)
 	c, _ := opened(t, s, "chat-1")
-	for epoch := 1; epoch <= 2; epoch++ {
-		temp := filepath.Join(dir, ".new-chat-1")
+	for epoch, temp := range []string{".new-chat-1", "chat-1/.new-0002.jsonl"} {
+		temp := filepath.Join(dir, temp)
 		if err := os.Mkdir(temp, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, []byte(`{"v":1,"n":0,`), temp, fmt.Sprintf("%04d.jsonl", epoch))
+		writeFile(t, []byte(`{"v":1,"n":0,`), temp, "0001.jsonl")
 		writeFile(t, nil, temp, "other")
 		startEpoch(t, c, baseline("x"))
-		if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", temp, err)
+		if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) || c.Epoch() != epoch+1 {
+			t.Errorf("epoch %d; %s is left: %v", c.Epoch(), temp, err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "chat-1"))

@@ -142,12 +142,15 @@ func (w *world) killNewEpoch() {
 		w.t.Fatal(err)
 	}
 	w.close()
-	temp := filepath.Join(w.dir, newPrefix+modelID)
-	if err := os.MkdirAll(temp, 0o700); err != nil {
+	temp := filepath.Join(w.dir, newPrefix+modelID, "0001.jsonl")
+	if n := len(w.m.epochs); n > 0 {
+		temp = filepath.Join(w.dir, newName(epochName(modelID, n+1)))
+	}
+	if err := os.MkdirAll(filepath.Dir(temp), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 	cut := rapid.IntRange(0, len(line)).Draw(w.t, "cut")
-	writeFile(w.t, line[:cut], temp, fmt.Sprintf("%04d.jsonl", len(w.m.epochs)+1))
+	writeFile(w.t, line[:cut], temp)
 	w.reopen()
 }
 

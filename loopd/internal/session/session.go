@@ -44,6 +44,9 @@ func (s *Store) Open(id string, visit Visit) (*Session, error) {
 	if newest == 0 {
 		return c, nil
 	}
+	if err := s.root.RemoveAll(newName(epochName(id, newest+1))); err != nil { // never acknowledged
+		return nil, problem(id, err)
+	}
 	if visit == nil {
 		visit = func(int, proto.Header, proto.Record) error { return nil }
 	}
@@ -130,17 +133,24 @@ func (c *Session) StartEpoch(b *proto.Baseline) error {
 	return problem(c.id, err)
 }
 
-// makeEpoch makes the file in a folder of its own and then gives it its name, so
-// that under the name there is never a file without a baseline.
+// makeEpoch makes the file under another name and then gives it its own, so that
+// under that name there is never a file without a baseline. What is renamed stays
+// in its folder: a confined loopd may not move things from one to another.
 func (c *Session) makeEpoch(epoch int, line []byte) (*appendlog.Log, error) {
 	root, name := c.store.root, epochName(c.id, epoch)
-	dir := newPrefix + c.id
-	temp := path.Join(dir, path.Base(name))
-	if err := root.RemoveAll(dir); err != nil {
+	from, to := newPrefix+c.id, c.id // the folder appears with its first file in it
+	temp := path.Join(from, path.Base(name))
+	if epoch > 1 {
+		temp = newName(name)
+		from, to = temp, name
+	}
+	if err := root.RemoveAll(from); err != nil {
 		return nil, err
 	}
-	if err := durable.Mkdir(root, dir, 0o700); err != nil {
-		return nil, err
+	if epoch == 1 {
+		if err := durable.Mkdir(root, from, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: temp})
 	if err != nil {
@@ -152,24 +162,18 @@ func (c *Session) makeEpoch(epoch int, line []byte) (*appendlog.Log, error) {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s is there already", errCorrupt, name)
 	}
-	from, to := temp, name
-	if epoch == 1 {
-		from, to = dir, c.id // the folder appears with its first file in it
-	}
 	if err := root.Rename(from, to); err != nil {
 		return nil, err
 	}
 	if err := durable.SyncDir(root, path.Dir(to)); err != nil {
 		return nil, err
 	}
-	if epoch > 1 {
-		if err := root.Remove(dir); err != nil {
-			return nil, err
-		}
-	}
 	log, _, err = appendlog.Open(appendlog.Config{Root: root, Name: name})
 	return log, err
 }
+
+// newName is where the next epoch's file is made.
+func newName(name string) string { return path.Join(path.Dir(name), newPrefix+path.Base(name)) }
 
 // Append gives records the next numbers and the time, writes them in one write,
 // and syncs once. first is the number of the first. It refuses a baseline, a

@@ -34,7 +34,7 @@ var ErrNoSession = errors.New("session: there is no such session")
 
 const (
 	lockName  = ".lock"
-	newPrefix = ".new-" // of a folder in which an epoch file is made
+	newPrefix = ".new-" // of the folder, or the file, in which an epoch is made
 )
 
 // Visit is given the records of a log in order. An error ends the walk.
@@ -75,7 +75,8 @@ func OpenStore(root *os.Root) (*Store, error) {
 // Close drops the folder's lock. Close the sessions first.
 func (s *Store) Close() error { return s.lock.Close() }
 
-// sweep removes the remains of epochs whose baseline was never acknowledged.
+// sweep removes the remains of sessions whose first baseline was never
+// acknowledged. Those of later epochs go when their session is opened.
 func (s *Store) sweep() error {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
