@@ -6,8 +6,13 @@ import (
 	"boxmaker/internal/proto"
 )
 
+// atEnd: the newest completion ended where the window does, not at max_tokens.
+func (s *State) atEnd() bool {
+	return s.Finish == "length" && s.Window > 0 && s.Context >= s.Window
+}
+
 func (s *State) answered() proto.TurnEnd {
-	if s.Finish == "length" && s.Window > 0 && s.Context >= s.Window {
+	if s.atEnd() {
 		s.Full = true
 		return contextFull()
 	}

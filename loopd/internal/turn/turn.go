@@ -218,7 +218,7 @@ func (s *State) incomplete(r *proto.Incomplete) error {
 	switch {
 	case s.Stopped || r.Why == proto.WhyStopped:
 		s.finish(stopped())
-	case r.Why == proto.WhyContextFull:
+	case r.Why == proto.WhyContextFull, r.Why == proto.WhyLength && s.atEnd():
 		s.Full = true
 		s.finish(contextFull())
 	case !r.Retry || s.Tries > 1:

@@ -135,6 +135,8 @@ func TestFailedCompletions(t *testing.T) {
 		{"no retry where it cannot help", []proto.Record{&proto.Incomplete{Why: proto.WhyStalled}}, false, proto.TurnFailed},
 		{"context full", []proto.Record{&proto.Incomplete{Why: proto.WhyContextFull, Retry: true}}, false, proto.TurnContextFull},
 		{"length at the end of the window", []proto.Record{&proto.Completion{Finish: "length", PromptN: 990, PredictedN: 10}, says("half")}, false, proto.TurnContextFull},
+		{"nothing but thinking up to the end of the window", []proto.Record{&proto.Completion{Finish: "length", PromptN: 990, PredictedN: 10}, &proto.Incomplete{Why: proto.WhyLength}}, false, proto.TurnContextFull},
+		{"nothing but thinking up to the token limit", []proto.Record{&proto.Completion{Finish: "length", PromptN: 90, PredictedN: 10}, &proto.Incomplete{Why: proto.WhyLength}}, false, proto.TurnFailed},
 		{"length at the token limit", []proto.Record{&proto.Completion{Finish: "length", PromptN: 90, PredictedN: 10}, says("half")}, false, proto.TurnAnswered},
 		{"stopped while it ran", []proto.Record{&proto.StopAsked{}, &proto.Incomplete{Why: proto.WhyStopped, Text: "ha"}}, false, proto.TurnStopped},
 		{"stopped before it brought anything", []proto.Record{&proto.StopAsked{}}, false, proto.TurnStopped},
