@@ -17,7 +17,7 @@ import (
 // ($BOXMAKER_HOME, empty at first) and nothing of it runs on when it ends.
 // Beside the usual commands there are
 //
-//	kill PROGRAM          SIGKILL to a program of this home, which has to run
+//	sigkill PROGRAM       SIGKILL to a program of this home, which has to run
 //	runs PROGRAM          (or ! runs) it runs for this home, or not
 //	runbook stderr|FILE   its text names a section that docs/runbook.md has
 //	bytes FILE N          makes a file of N letters
@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"kill":    killProgram,
+			"sigkill": killProgram,
 			"runs":    runs,
 			"runbook": func(ts *testscript.TestScript, neg bool, args []string) { runbook(ts, neg, args, string(book)) },
 			"bytes":   bytesFile,
@@ -54,7 +54,7 @@ func find(ts *testscript.TestScript, program string) int {
 
 func killProgram(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: kill PROGRAM")
+		ts.Fatalf("usage: sigkill PROGRAM")
 	}
 	pid := find(ts, args[0])
 	if pid == 0 {

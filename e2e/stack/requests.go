@@ -86,8 +86,8 @@ func (s *Stack) Set(file, section, key string, value any) {
 	at, done := "", false
 	for line := range strings.Lines(string(text)) {
 		bare := strings.TrimSpace(strings.TrimLeft(line, "# "))
-		if strings.HasPrefix(line, "[") {
-			at = strings.Trim(bare, "[]")
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			at, _, _ = strings.Cut(name, "]")
 		}
 		if name, _, ok := strings.Cut(bare, "="); ok && !done && at == section && strings.TrimSpace(name) == key {
 			line, done = key+" = "+string(literal)+"\n", true

@@ -26,9 +26,10 @@ type Stack struct {
 	Home   string
 	Layout config.Layout
 
-	env []string
-	up  *exec.Cmd
-	log *os.File // what `bxctl up` prints
+	env   []string
+	up    *exec.Cmd
+	ended chan struct{} // closed: up has ended
+	log   *os.File      // what `bxctl up` prints
 }
 
 // New makes an empty home. When the test ends, all that runs for it is killed; if
@@ -46,7 +47,7 @@ func New(tb testing.TB) *Stack {
 	tb.Cleanup(func() {
 		Sweep(home)
 		if s.up != nil {
-			_ = s.up.Wait()
+			<-s.ended
 		}
 		if tb.Failed() {
 			s.showLogs()
@@ -142,6 +143,12 @@ func (s *Stack) Start() {
 	if err := s.up.Start(); err != nil {
 		s.TB.Fatal(err)
 	}
+	up, ended := s.up, make(chan struct{})
+	s.ended = ended
+	go func() {
+		defer close(ended)
+		_ = up.Wait()
+	}()
 }
 
 // KillUp kills the supervisor with SIGKILL and waits until all of its children
@@ -149,7 +156,7 @@ func (s *Stack) Start() {
 func (s *Stack) KillUp() {
 	s.TB.Helper()
 	_ = s.up.Process.Signal(syscall.SIGKILL)
-	_ = s.up.Wait()
+	<-s.ended
 	s.up = nil
 	s.WaitUntil("the children of up are gone", func() bool { return len(s.Daemons()) == 0 })
 }
@@ -159,16 +166,17 @@ func (s *Stack) Down() {
 	s.TB.Helper()
 	s.Must("", "down")
 	if s.up != nil {
-		_ = s.up.Wait()
+		<-s.ended
 		s.up = nil
 	}
 }
 
-// Daemons lists the daemons that run for this home.
+// Daemons lists the daemons that run for this home, a [Server] of the test's own
+// left out.
 func (s *Stack) Daemons() []Process {
 	var out []Process
 	for _, p := range Processes(s.Home) {
-		if p.Program != "bxctl" {
+		if p.Program != "bxctl" && p.Parent != os.Getpid() {
 			out = append(out, p)
 		}
 	}
@@ -227,6 +235,15 @@ func (s *Stack) WaitQuiet() {
 	})
 }
 
+func (s *Stack) upEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // WaitUntil looks again and again until ok. What it waits for is the state of
 // other processes, which tell of it in no other way.
 func (s *Stack) WaitUntil(what string, ok func() bool) {
@@ -234,6 +251,9 @@ func (s *Stack) WaitUntil(what string, ok func() bool) {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
+		}
+		if s.up != nil && s.upEnded() {
+			s.TB.Fatalf("bxctl up has ended by itself before: %s", what)
 		}
 	}
 	s.TB.Fatalf("waited %v in vain until: %s", Patience, what)
