@@ -53,7 +53,7 @@ func (c *conversation) submit(l submit) error {
 		l.reply <- joined{stream: c.hub.subscribe(m.Origin, &proto.Accepted{Record: c.log.Records() - 1})}
 		if hits > 0 {
 			c.hub.send(&proto.Notice{Kind: proto.NoticeNeutralised,
-				Text: fmt.Sprintf("%d control tokens of chat templates in your text were made inert: the model reads ‹ › for < >.", hits)})
+				Text: fmt.Sprintf("Control tokens of chat templates in your text (%d) were made inert: the model reads ‹ › for < >.", hits)})
 		}
 		return nil
 	}
