@@ -233,8 +233,10 @@ func count(d *proto.SessionDetail, queued map[string]bool, r proto.Record) {
 // CheckID refuses what is no session id, before anything is opened.
 func CheckID(id string) error {
 	if err := proto.CheckSession(id); err != nil {
-		return &fault.Fault{Code: fault.Usage, What: fmt.Sprintf("%q is no session id", clip(id, 80)),
-			Means: "an id has 1 to 64 characters out of a-z, 0-9 and -", Do: "bxctl sessions list shows the ids", Key: "bad-session"}
+		return &fault.Fault{
+			Code: fault.Usage, What: fmt.Sprintf("%q is no session id", clip(id, 80)),
+			Means: "an id has 1 to 64 characters out of a-z, 0-9 and -", Do: "bxctl sessions list shows the ids", Key: "bad-session",
+		}
 	}
 	return nil
 }

@@ -207,8 +207,13 @@ func TestDamage(t *testing.T) {
 func TestIDs(t *testing.T) {
 	f := sample(t)
 	for _, c := range []struct{ id, key string }{
-		{"../x", "bad-session"}, {"", "bad-session"}, {"a/b", "bad-session"}, {"A", "bad-session"}, {strings.Repeat("x", 65), "bad-session"},
-		{"chat-none", "no-session"}, {"empty", "no-session"},
+		{"../x", "bad-session"},
+		{"", "bad-session"},
+		{"a/b", "bad-session"},
+		{"A", "bad-session"},
+		{strings.Repeat("x", 65), "bad-session"},
+		{"chat-none", "no-session"},
+		{"empty", "no-session"},
 	} {
 		_, err := f.Past(t.Context(), c.id, nil)
 		var g *fault.Fault

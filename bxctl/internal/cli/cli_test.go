@@ -35,8 +35,10 @@ func run(t *testing.T, home, stdin string, args ...string) result {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	env := Env{Args: args, Environ: []string{"BOXMAKER_HOME=" + home, "HOME=/nowhere"}, Stdin: file("in", stdin), Stdout: file("out", ""), Stderr: file("err", ""),
-		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }}
+	env := Env{
+		Args: args, Environ: []string{"BOXMAKER_HOME=" + home, "HOME=/nowhere"}, Stdin: file("in", stdin), Stdout: file("out", ""), Stderr: file("err", ""),
+		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	}
 	r := result{code: Main(t.Context(), env)}
 	for name, into := range map[string]*string{"out": &r.out, "err": &r.err} {
 		b, err := os.ReadFile(filepath.Join(dir, name))

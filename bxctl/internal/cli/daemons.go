@@ -70,8 +70,10 @@ func (a *app) printReport(r setup.Report) {
 			fmt.Fprintln(w, "  "+c)
 		}
 	}
-	model := map[setup.Kind]string{setup.Practice: "the practice model: rules, not a language model",
-		setup.Upstream: "llama-server at " + r.Target, setup.Llama: "llama-server with " + r.Target}
+	model := map[setup.Kind]string{
+		setup.Practice: "the practice model: rules, not a language model",
+		setup.Upstream: "llama-server at " + r.Target, setup.Llama: "llama-server with " + r.Target,
+	}
 	fmt.Fprintln(w, "  model          "+model[r.Kind])
 	if pid, err := up.Holder(a.layout); err == nil && pid != 0 && len(r.Changes) > 0 {
 		fmt.Fprintln(w, "Boxmaker runs; take the change over with: bxctl down; bxctl up --detach")
@@ -161,8 +163,10 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = &fault.Fault{What: "loopd does not answer", Means: "it is starting, or hangs", Do: "see log/loopd.log", Key: "loopd-silent"}
 	case full.Up == nil && fault.Code(err) == fault.NotRunning && last != "":
-		err = &fault.Fault{Code: fault.NotRunning, What: "Boxmaker is not running here", Means: "the last bxctl up ended because " + last,
-			Do: "mend that, then start it with: bxctl up --detach", Key: "not-running"}
+		err = &fault.Fault{
+			Code: fault.NotRunning, What: "Boxmaker is not running here", Means: "the last bxctl up ended because " + last,
+			Do: "mend that, then start it with: bxctl up --detach", Key: "not-running",
+		}
 	case full.Up != nil && fault.Code(err) == fault.NotRunning:
 		err = &fault.Fault{What: "bxctl up runs, and loopd does not", Do: "see log/loopd.log", Key: "loopd-silent"}
 	}

@@ -113,8 +113,10 @@ message, and the answer is printed on standard output.`,
 		if session == "" {
 			id = ""
 		}
-		return talk.Chat{Client: a.client(), Screen: a.out, Lines: lines(a.env.Stdin), Interrupts: interrupts,
-			Now: a.env.Now, Session: id, Sessions: a.layout.Sessions}.Run(c.Context())
+		return talk.Chat{
+			Client: a.client(), Screen: a.out, Lines: lines(a.env.Stdin), Interrupts: interrupts,
+			Now: a.env.Now, Session: id, Sessions: a.layout.Sessions,
+		}.Run(c.Context())
 	}
 	return c
 }

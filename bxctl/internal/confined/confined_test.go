@@ -89,8 +89,11 @@ func TestConfined(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"shut in", []string{"-name", "practice", "-uid", "62103", "--", program, "-a", "b"},
-			[]string{"no new privileges 1 capabilities 0\n", "reads /etc/passwd: false", "args [-a b] yes"}},
+		{
+			"shut in",
+			[]string{"-name", "practice", "-uid", "62103", "--", program, "-a", "b"},
+			[]string{"no new privileges 1 capabilities 0\n", "reads /etc/passwd: false", "args [-a b] yes"},
+		},
 		{"what is named can be read", []string{"-read", "/etc", "-uid", "62103", "--", program}, []string{"no new privileges 1 capabilities 0\n", "reads /etc/passwd: true"}},
 		{"open", []string{"-open", "-uid", "62104", "--", program}, []string{"no new privileges 1 capabilities 0\n", "reads /etc/passwd: true", "umask 07\n"}},
 	} {

@@ -15,8 +15,10 @@ func TestText(t *testing.T) {
 		code int
 	}{
 		{"plain error", errors.New("no\x1b[2J"), "bxctl: no␛[2J\n", Failed},
-		{"whole", &Fault{Code: NotRunning, What: "it is away", Means: "nothing runs", Do: "start it", Key: "k"},
-			"bxctl: it is away\n  nothing runs\n  start it\n  (see runbook: k)\n", NotRunning},
+		{
+			"whole", &Fault{Code: NotRunning, What: "it is away", Means: "nothing runs", Do: "start it", Key: "k"},
+			"bxctl: it is away\n  nothing runs\n  start it\n  (see runbook: k)\n", NotRunning,
+		},
 		{"cause with a key of its own", &Fault{What: "a", Err: errors.New("b (see runbook: x); c"), Key: "k"}, "bxctl: a: b; c\n  (see runbook: k)\n", Failed},
 		{"only the cause has a key", &Fault{What: "a", Err: errors.New("b (see runbook: x)")}, "bxctl: a: b (see runbook: x)\n", Failed},
 		{"wrapped", fmt.Errorf("x: %w", &Fault{Code: Usage, What: "a", Tail: []string{"l1\x1b", "l2"}}), "bxctl: a\n  last lines:\n    l1␛\n    l2\n", Usage},

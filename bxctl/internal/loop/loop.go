@@ -94,8 +94,10 @@ func (c Client) Past(ctx context.Context, session string, visit func(*proto.Past
 }
 
 func odd(m proto.Message) error {
-	return &fault.Fault{What: fmt.Sprintf("loopd answered with %q, which is no answer to that", m.Tag()),
-		Means: "bxctl and loopd are of different versions", Do: "build both anew (make build) and restart: bxctl down; bxctl up", Key: "version-mismatch"}
+	return &fault.Fault{
+		What:  fmt.Sprintf("loopd answered with %q, which is no answer to that", m.Tag()),
+		Means: "bxctl and loopd are of different versions", Do: "build both anew (make build) and restart: bxctl down; bxctl up", Key: "version-mismatch",
+	}
 }
 
 // Away reports whether err says that nobody listens.
@@ -105,8 +107,10 @@ func Away(err error) bool {
 
 // NotRunning is the fault of a Boxmaker that is not there.
 func NotRunning(err error) error {
-	return &fault.Fault{Code: fault.NotRunning, What: "Boxmaker is not running here", Err: err,
-		Do: "start it with: bxctl up --detach", Key: "not-running"}
+	return &fault.Fault{
+		Code: fault.NotRunning, What: "Boxmaker is not running here", Err: err,
+		Do: "start it with: bxctl up --detach", Key: "not-running",
+	}
 }
 
 // Explain makes a fault of an error of ipc, or of loopd's own.
@@ -125,11 +129,15 @@ func Explain(err error) error {
 	case errors.Is(err, frame.ErrTooLarge):
 		return &fault.Fault{Code: fault.Usage, What: "the message is too large to be sent", Do: "send a part of it", Key: "message-too-large"}
 	case errors.Is(err, fs.ErrPermission):
-		return &fault.Fault{What: "the socket of loopd can't be opened", Err: err, Means: "Boxmaker runs as another user",
-			Do: "run bxctl as the user that ran bxctl up", Key: "socket-permission"}
+		return &fault.Fault{
+			What: "the socket of loopd can't be opened", Err: err, Means: "Boxmaker runs as another user",
+			Do: "run bxctl as the user that ran bxctl up", Key: "socket-permission",
+		}
 	default:
-		return &fault.Fault{What: "the connection to loopd broke", Err: err,
-			Do: "try again; bxctl status and the file log/loopd.log tell more", Key: "loopd-connection"}
+		return &fault.Fault{
+			What: "the connection to loopd broke", Err: err,
+			Do: "try again; bxctl status and the file log/loopd.log tell more", Key: "loopd-connection",
+		}
 	}
 }
 

@@ -33,8 +33,9 @@ func faultOf(t *testing.T, err error) *fault.Fault {
 }
 
 func TestIDs(t *testing.T) {
-	if err := proto.CheckToken(NewOrigin()); err != nil || NewOrigin() == NewOrigin() {
-		t.Errorf("origin %q: %v", NewOrigin(), err)
+	one, other := NewOrigin(), NewOrigin()
+	if err := proto.CheckToken(one); err != nil || one == other {
+		t.Errorf("origins %q and %q: %v", one, other, err)
 	}
 	id := NewSession(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
 	if err := proto.CheckSession(id); err != nil || !strings.HasPrefix(id, "chat-20260102-") {

@@ -135,8 +135,10 @@ func (t *turn) event(m proto.Message) {
 }
 
 func (t *turn) givenUp(err error) error {
-	f := &fault.Fault{Code: fault.NotRunning, What: "loopd went away and did not come back", Err: err, Key: "loopd-away",
-		Means: "it is not known whether the message was taken", Do: "start it with: bxctl up --detach; then ask again"}
+	f := &fault.Fault{
+		Code: fault.NotRunning, What: "loopd went away and did not come back", Err: err, Key: "loopd-away",
+		Means: "it is not known whether the message was taken", Do: "start it with: bxctl up --detach; then ask again",
+	}
 	if t.accepted {
 		f.Means = "the message is on disk and is answered when Boxmaker runs again"
 		f.Do = "start it with: bxctl up --detach; then read the answer with: bxctl sessions show " + t.submit.Session

@@ -39,12 +39,18 @@ func TestTexts(t *testing.T) {
 		{Name: "inferproxy", PID: 102, UID: 62101, Since: now.Add(-time.Minute), State: "running", Restarts: 2, Exit: "killed by signal 9 (killed)"},
 		{Name: "loopd", UID: 62102, State: "waiting", Missing: []string{"network namespace: operation not permitted"}},
 	}}
-	status := &proto.Status{Version: "v1", State: "ready", Since: proto.Time(now), Baseline: 812,
+	status := &proto.Status{
+		Version: "v1", State: "ready", Since: proto.Time(now), Baseline: 812,
 		Server: proto.Server{Model: "m\x1b[2J", Build: "b1-\u202eabc", Context: 32768, Slots: 3, Template: strings.Repeat("ab", 32)},
-		Checks: []proto.Check{{Name: "props", State: "ok", Detail: "n_ctx 32768"}, {Name: "tool-call", State: "failed", Detail: "no\ncall", Runbook: "selftest-tool-call"},
-			{Name: "cache", State: "skipped"}, {Name: "cap", State: "pending"}},
+		Checks: []proto.Check{
+			{Name: "props", State: "ok", Detail: "n_ctx 32768"},
+			{Name: "tool-call", State: "failed", Detail: "no\ncall", Runbook: "selftest-tool-call"},
+			{Name: "cache", State: "skipped"},
+			{Name: "cap", State: "pending"},
+		},
 		Slots:     []proto.SlotState{{Name: "main", ID: 0, Session: "chat-a", Waiting: 2}, {Name: "background", ID: 1}},
-		OpenTurns: 3, Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}, {Name: "network", State: "failed", Detail: "eth0 is there", Runbook: "network-open"}}}
+		OpenTurns: 3, Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}, {Name: "network", State: "failed", Detail: "eth0 is there", Runbook: "network-open"}},
+	}
 	waiting := &proto.Status{Version: "v1", State: "waiting", Detail: "nobody answers", Since: proto.Time(now), Server: proto.Server{Practice: true}}
 	for _, c := range []struct {
 		name string

@@ -169,8 +169,10 @@ func (j *Job) check() error {
 // CheckModel reports whether path is a GGUF file, and gives its absolute path.
 func CheckModel(path string) (string, error) {
 	refuse := func(what string, err error) (string, error) {
-		return "", &fault.Fault{Code: fault.Usage, What: what, Err: err,
-			Do: "give the path of a GGUF file that you can read", Key: "model-file"}
+		return "", &fault.Fault{
+			Code: fault.Usage, What: what, Err: err,
+			Do: "give the path of a GGUF file that you can read", Key: "model-file",
+		}
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil || path == "" {
@@ -192,9 +194,11 @@ func CheckModel(path string) (string, error) {
 func (j Job) readBack(r *Report) error {
 	s, p, err := Load(j.Layout)
 	if err != nil {
-		return &fault.Fault{What: "the installation can't be read back", Err: err,
+		return &fault.Fault{
+			What: "the installation can't be read back", Err: err,
 			Means: "a file that was there before has a mistake in it; it was not replaced",
-			Do:    "mend that line, or run bxctl init --force, which keeps the old files beside the new ones", Key: "config-invalid"}
+			Do:    "mend that line, or run bxctl init --force, which keeps the old files beside the new ones", Key: "config-invalid",
+		}
 	}
 	r.Kind = s.Model.Kind
 	switch s.Model.Kind {
@@ -255,7 +259,9 @@ func makeDir(dir string) error {
 }
 
 func unwritable(path string, err error) error {
-	return &fault.Fault{What: "can't write to " + path, Err: err,
+	return &fault.Fault{
+		What: "can't write to " + path, Err: err,
 		Means: "Boxmaker keeps its files there",
-		Do:    "make it writable for this user, or choose another folder with --home or BOXMAKER_HOME", Key: "home-unwritable"}
+		Do:    "make it writable for this user, or choose another folder with --home or BOXMAKER_HOME", Key: "home-unwritable",
+	}
 }

@@ -14,8 +14,10 @@ import (
 
 func layout(t *testing.T) config.Layout {
 	home := filepath.Join(t.TempDir(), "box")
-	return config.Layout{Home: home, Config: filepath.Join(home, "config"), Grants: filepath.Join(home, "grants"),
-		Sessions: filepath.Join(home, "sessions"), Run: filepath.Join(home, "run"), Log: filepath.Join(home, "log")}
+	return config.Layout{
+		Home: home, Config: filepath.Join(home, "config"), Grants: filepath.Join(home, "grants"),
+		Sessions: filepath.Join(home, "sessions"), Run: filepath.Join(home, "run"), Log: filepath.Join(home, "log"),
+	}
 }
 
 func run(t *testing.T, j Job) Report {

@@ -47,13 +47,17 @@ func ParseUpstream(s string) (Address, error) {
 	}
 	switch {
 	case u.User != nil:
-		return Address{}, &fault.Fault{Code: fault.Usage, What: "the upstream address holds a user or a password",
+		return Address{}, &fault.Fault{
+			Code: fault.Usage, What: "the upstream address holds a user or a password",
 			Means: "the inference path holds no credentials, and a file in plain text is no place for one",
-			Do:    "use a server without a login on a private network; " + around, Key: "upstream-credentials"}
+			Do:    "use a server without a login on a private network; " + around, Key: "upstream-credentials",
+		}
 	case u.Scheme == "https":
-		return Address{}, &fault.Fault{Code: fault.Usage, What: "the upstream address is https",
+		return Address{}, &fault.Fault{
+			Code: fault.Usage, What: "the upstream address is https",
 			Means: "the inference path holds no TLS and no credentials: it forwards bytes and nothing else, so that it stays small enough to read",
-			Do:    around, Key: "upstream-https"}
+			Do:    around, Key: "upstream-https",
+		}
 	case u.Scheme != "http":
 		return Address{}, bad("it starts with neither http:// nor unix:/")
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "", u.ForceQuery:
@@ -82,8 +86,10 @@ func parseUnix(path string) (Address, error) {
 }
 
 func bad(why string) error {
-	return &fault.Fault{Code: fault.Usage, What: "the upstream address can't be used: " + why,
-		Do: "give http://HOST:PORT or unix:/PATH", Key: "upstream-address"}
+	return &fault.Fault{
+		Code: fault.Usage, What: "the upstream address can't be used: " + why,
+		Do: "give http://HOST:PORT or unix:/PATH", Key: "upstream-address",
+	}
 }
 
 func hostName(s string) bool {

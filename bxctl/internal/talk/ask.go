@@ -104,8 +104,10 @@ func (a Ask) watch(ctx context.Context, session string, leave context.CancelCaus
 }
 
 func left(session string) error {
-	return &fault.Fault{Code: fault.Unanswered, What: "left before the turn ended", Means: "what was sent is on disk, and the turn may go on",
-		Do: "see bxctl sessions show " + session, Key: "turn-left"}
+	return &fault.Fault{
+		Code: fault.Unanswered, What: "left before the turn ended", Means: "what was sent is on disk, and the turn may go on",
+		Do: "see bxctl sessions show " + session, Key: "turn-left",
+	}
 }
 
 // Unanswered is the fault of a turn that ended in another way than with an answer.

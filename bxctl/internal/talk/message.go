@@ -41,11 +41,15 @@ func Check(text string) (string, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	switch {
 	case strings.TrimSpace(text) == "":
-		return "", &fault.Fault{Code: fault.Usage, What: "the message is empty",
-			Do: "give the text as an argument or on standard input", Key: "empty-message"}
+		return "", &fault.Fault{
+			Code: fault.Usage, What: "the message is empty",
+			Do: "give the text as an argument or on standard input", Key: "empty-message",
+		}
 	case len(text) > MaxMessage:
-		return "", &fault.Fault{Code: fault.Usage, What: "the message is larger than " + term.Bytes(MaxMessage),
-			Means: "so much does not fit the model's context", Do: "send a part of it", Key: "message-too-large"}
+		return "", &fault.Fault{
+			Code: fault.Usage, What: "the message is larger than " + term.Bytes(MaxMessage),
+			Means: "so much does not fit the model's context", Do: "send a part of it", Key: "message-too-large",
+		}
 	case !utf8.ValidString(text):
 		return "", refuse(text, "is not valid UTF-8", "convert it, for instance with: iconv -t UTF-8")
 	}
@@ -67,8 +71,10 @@ func refuse(before, what, do string) error {
 			break
 		}
 	}
-	return &fault.Fault{Code: fault.Usage, What: fmt.Sprintf("the message %s, at byte %d (line %d)", what, len(valid)+1, strings.Count(valid, "\n")+1),
-		Means: "nothing was sent", Do: do, Key: "message-characters"}
+	return &fault.Fault{
+		Code: fault.Usage, What: fmt.Sprintf("the message %s, at byte %d (line %d)", what, len(valid)+1, strings.Count(valid, "\n")+1),
+		Means: "nothing was sent", Do: do, Key: "message-characters",
+	}
 }
 
 // ErrLeft reports that the owner left before the turn ended.

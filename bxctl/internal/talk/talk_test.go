@@ -163,8 +163,10 @@ func conversation(t *testing.T, session string, handle func(context.Context, pro
 		now := proto.Time(newClock().t)
 		switch req := req.(type) {
 		case *proto.GetStatus:
-			fakeloop.Send(out, &proto.Status{Version: "t", State: "ready", Since: now, Server: proto.Server{Practice: true, Context: 32768, Slots: 3},
-				Checks: []proto.Check{}, Slots: []proto.SlotState{{Name: "main"}}, Confinement: []proto.Check{}})
+			fakeloop.Send(out, &proto.Status{
+				Version: "t", State: "ready", Since: now, Server: proto.Server{Practice: true, Context: 32768, Slots: 3},
+				Checks: []proto.Check{}, Slots: []proto.SlotState{{Name: "main"}}, Confinement: []proto.Check{},
+			})
 		case *proto.Watch:
 			fakeloop.Send(out, &proto.Past{Time: now, Role: "user", Text: "earlier"}, &proto.Past{Time: now, Role: "assistant", Text: "yes"},
 				&proto.SessionDetail{Info: proto.SessionInfo{Session: req.Session, Modified: now}})

@@ -42,19 +42,27 @@ func play(v *View, c *clock, script []any) {
 }
 
 func TestViews(t *testing.T) {
-	answer := []any{&proto.Accepted{}, &proto.Thinking{Text: "hm"}, wait(2 * time.Second), &proto.Thinking{Text: "m"}, &proto.Text{Text: "\n\nHello"}, &proto.Text{Text: ", you"},
-		&proto.Done{Outcome: proto.TurnAnswered, Answer: "Hello, you", Usage: proto.Usage{Completions: 1, Prompt: 10, Cached: 90, Generated: 1234, Context: 50, Window: 100}}}
-	tool := []any{&proto.Accepted{}, &proto.Text{Text: "Let me look."}, &proto.ToolStarted{Call: call1, Tool: "clock", Args: "{}"},
+	answer := []any{
+		&proto.Accepted{}, &proto.Thinking{Text: "hm"}, wait(2 * time.Second), &proto.Thinking{Text: "m"}, &proto.Text{Text: "\n\nHello"}, &proto.Text{Text: ", you"},
+		&proto.Done{Outcome: proto.TurnAnswered, Answer: "Hello, you", Usage: proto.Usage{Completions: 1, Prompt: 10, Cached: 90, Generated: 1234, Context: 50, Window: 100}},
+	}
+	tool := []any{
+		&proto.Accepted{}, &proto.Text{Text: "Let me look."}, &proto.ToolStarted{Call: call1, Tool: "clock", Args: "{}"},
 		&proto.ToolStarted{Call: call2, Tool: "find_tool", Args: "{\"query\":\"a\x1b[2J\"}"},
 		&proto.Result{Call: call1, Outcome: proto.CallOK, Class: proto.ClassPublic, Bytes: 31, MS: 2},
 		&proto.Result{Call: call2, Outcome: proto.CallDenied, Code: proto.CodeNoBroker, Class: proto.ClassPublic},
-		&proto.Text{Text: "It is noon."}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "It is noon."}}
-	retry := []any{&proto.Accepted{}, &proto.Text{Text: "garb"}, &proto.Notice{Kind: proto.NoticeRetry, Text: "the stream was cut; asked again"},
-		&proto.Text{Text: "good"}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "good"}}
+		&proto.Text{Text: "It is noon."}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "It is noon."},
+	}
+	retry := []any{
+		&proto.Accepted{}, &proto.Text{Text: "garb"}, &proto.Notice{Kind: proto.NoticeRetry, Text: "the stream was cut; asked again"},
+		&proto.Text{Text: "good"}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "good"},
+	}
 	rejoin := []any{&proto.Accepted{}, &proto.Text{Text: "on"}, "rejoined", &proto.Accepted{Known: true}, &proto.Text{Text: "one"}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "one"}}
 	unseen := []any{&proto.Accepted{}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "from the log\n"}}
-	evil := []any{&proto.Text{Text: "a\x1b"}, &proto.Text{Text: "]0;x\a\u202eb"}, &proto.Notice{Kind: proto.NoticeTruncated, Text: "n\x1b[1m"},
-		&proto.Done{Outcome: proto.TurnAnswered, Answer: "a\x1b]0;x\a\u202eb"}}
+	evil := []any{
+		&proto.Text{Text: "a\x1b"}, &proto.Text{Text: "]0;x\a\u202eb"}, &proto.Notice{Kind: proto.NoticeTruncated, Text: "n\x1b[1m"},
+		&proto.Done{Outcome: proto.TurnAnswered, Answer: "a\x1b]0;x\a\u202eb"},
+	}
 	stopped := []any{&proto.ToolStarted{Call: call1, Tool: "clock", Args: "{}"}, &proto.Done{Outcome: proto.TurnStopped}}
 	for _, c := range []struct {
 		name       string

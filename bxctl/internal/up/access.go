@@ -62,10 +62,12 @@ func openSocket(path string, uid uint32) (changed bool, err error) {
 }
 
 func closedSocket(path string, uid uint32, err error) error {
-	return &fault.Fault{What: fmt.Sprintf("inferproxy (uid %d) may not use the socket %s", uid, path), Err: err,
+	return &fault.Fault{
+		What: fmt.Sprintf("inferproxy (uid %d) may not use the socket %s", uid, path), Err: err,
 		Means: "as root, bxctl up runs inferproxy under an unprivileged uid of its own",
 		Do:    "put the socket into a folder that others may enter, set inferproxy = <uid of the server> under [uids] in bxctl.toml, or let the server listen on http://127.0.0.1:PORT",
-		Key:   "upstream-socket-closed"}
+		Key:   "upstream-socket-closed",
+	}
 }
 
 // accessList is the access list of a file with that mode and one more user who
@@ -78,8 +80,11 @@ func accessList(mode fs.FileMode, uid uint32) []byte {
 		tag, rights uint16
 		id          uint32
 	}{
-		{userObj, uint16(mode >> 6 & 7), none}, {user, 6, uid}, {groupObj, uint16(mode >> 3 & 7), none},
-		{mask, uint16(mode>>3&7) | 6, none}, {other, uint16(mode & 7), none},
+		{userObj, uint16(mode >> 6 & 7), none},
+		{user, 6, uid},
+		{groupObj, uint16(mode >> 3 & 7), none},
+		{mask, uint16(mode>>3&7) | 6, none},
+		{other, uint16(mode & 7), none},
 	} {
 		b = binary.LittleEndian.AppendUint16(b, e.tag)
 		b = binary.LittleEndian.AppendUint16(b, e.rights)

@@ -124,8 +124,10 @@ func (o Options) awaited(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault.Fault{What: "Boxmaker runs, but is not ready yet", Means: "it goes on trying by itself",
-		Do: "see what it waits for with: bxctl status; or end it with: bxctl down", Key: "not-ready"}
+	return &fault.Fault{
+		What: "Boxmaker runs, but is not ready yet", Means: "it goes on trying by itself",
+		Do: "see what it waits for with: bxctl status; or end it with: bxctl down", Key: "not-ready",
+	}
 }
 
 // failed passes on what the new up wrote about its end.

@@ -29,8 +29,10 @@ func Down(ctx context.Context, l config.Layout, now time.Time) (string, error) {
 	case pid == 0:
 		return "", loop.NotRunning(nil)
 	case pid < 0:
-		return "", &fault.Fault{What: "Boxmaker runs where this bxctl can't reach it", Means: "the lock is held in another container",
-			Do: "end it there", Key: "down-elsewhere"}
+		return "", &fault.Fault{
+			What: "Boxmaker runs where this bxctl can't reach it", Means: "the lock is held in another container",
+			Do: "end it there", Key: "down-elsewhere",
+		}
 	}
 	was, _ := State(l) // only for the words
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -42,8 +44,10 @@ func Down(ctx context.Context, l config.Layout, now time.Time) (string, error) {
 		return "", loop.NotRunning(nil)
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil {
-		return "", &fault.Fault{What: fmt.Sprintf("the running up (pid %d) can't be signalled", pid), Err: err,
-			Do: "run bxctl down as the user that ran bxctl up", Key: "down-refused"}
+		return "", &fault.Fault{
+			What: fmt.Sprintf("the running up (pid %d) can't be signalled", pid), Err: err,
+			Do: "run bxctl down as the user that ran bxctl up", Key: "down-refused",
+		}
 	}
 	forced := ""
 	if !gone(ctx, fd, downGrace) {
@@ -52,8 +56,10 @@ func Down(ctx context.Context, l config.Layout, now time.Time) (string, error) {
 		}
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		if !gone(ctx, fd, 5*time.Second) {
-			return "", &fault.Fault{What: fmt.Sprintf("the running up (pid %d) does not end", pid), Err: errors.New("not even killed"),
-				Means: "it hangs in the kernel, most often in a disk or a device", Do: "look at the machine's log", Key: "down-refused"}
+			return "", &fault.Fault{
+				What: fmt.Sprintf("the running up (pid %d) does not end", pid), Err: errors.New("not even killed"),
+				Means: "it hangs in the kernel, most often in a disk or a device", Do: "look at the machine's log", Key: "down-refused",
+			}
 		}
 		forced = " It had to be killed."
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,8 +117,8 @@ func holdLock() {
 		os.Exit(1)
 	}
 	fmt.Println("held")
-	serve()
-	_ = held.release()
+	defer runtime.KeepAlive(held) // a collected file would be closed, and the lock with it
+	select {}                     // until it is killed
 }
 
 // parent keeps one role and tells its pid, so that a test can kill the parent.

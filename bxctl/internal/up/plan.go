@@ -80,8 +80,10 @@ func Plan(in Input) ([]Role, error) {
 		upstream = "unix:" + in.rel(roleLlama, roleProxy, "llama")
 	case setup.Upstream:
 		if in.Proxy.Upstream == "" {
-			return nil, &fault.Fault{Code: fault.Usage, What: "no upstream is set", Means: "bxctl.toml says model.kind = \"upstream\", and inferproxy.toml names no server",
-				Do: "set it with: bxctl init --upstream http://HOST:PORT", Key: "upstream-missing"}
+			return nil, &fault.Fault{
+				Code: fault.Usage, What: "no upstream is set", Means: "bxctl.toml says model.kind = \"upstream\", and inferproxy.toml names no server",
+				Do: "set it with: bxctl init --upstream http://HOST:PORT", Key: "upstream-missing",
+			}
 		}
 	default:
 		return nil, fmt.Errorf("up: no such kind of model: %q", in.Settings.Model.Kind)
@@ -95,8 +97,10 @@ func Plan(in Input) ([]Role, error) {
 
 func (in Input) practice() Role {
 	p := in.Settings.Practice
-	args := []string{in.beside(rolePractice), "-listen", "unix:" + in.rel(rolePractice, roleProxy, "llama"),
-		"-slots", strconv.Itoa(p.Slots), "-ctx", strconv.Itoa(p.Context), "-ping", "10"}
+	args := []string{
+		in.beside(rolePractice), "-listen", "unix:" + in.rel(rolePractice, roleProxy, "llama"),
+		"-slots", strconv.Itoa(p.Slots), "-ctx", strconv.Itoa(p.Context), "-ping", "10",
+	}
 	r := in.confined(rolePractice, append(args, p.Args...), "-no-network")
 	r.Isolate = true
 	r.Sockets = []Socket{{Name: "llama", Client: roleProxy, File: "llama"}}
@@ -121,8 +125,10 @@ func (in Input) proxy(upstream string) (Role, error) {
 			reach = []string{"-tcp", strconv.Itoa(int(a.Port))}
 		}
 	}
-	args := []string{in.beside(roleProxy), "-listen", in.rel(roleProxy, roleLoopd, "infer"), "-upstream", upstream,
-		"-conns", strconv.Itoa(in.Proxy.Conns), "-rate", strconv.Itoa(in.Proxy.Rate)}
+	args := []string{
+		in.beside(roleProxy), "-listen", in.rel(roleProxy, roleLoopd, "infer"), "-upstream", upstream,
+		"-conns", strconv.Itoa(in.Proxy.Conns), "-rate", strconv.Itoa(in.Proxy.Rate),
+	}
 	peer := in.Owner
 	if in.Root {
 		peer = in.Settings.UID(roleLoopd)
@@ -137,9 +143,11 @@ func (in Input) proxy(upstream string) (Role, error) {
 
 func (in Input) loopd() Role {
 	r := Role{Name: roleLoopd, Path: in.beside(roleLoopd), Env: in.env(), Isolate: true, Loud: true, Grace: 5 * time.Second}
-	r.Args = []string{"-config", filepath.Join(in.Layout.Config, setup.FileLoopd), "-sessions", in.Layout.Sessions,
+	r.Args = []string{
+		"-config", filepath.Join(in.Layout.Config, setup.FileLoopd), "-sessions", in.Layout.Sessions,
 		"-infer", in.rel(roleProxy, roleLoopd, "infer"), "-broker", in.rel("brokerd", roleLoopd, "broker"),
-		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner), "-die-with-parent"}
+		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner), "-die-with-parent",
+	}
 	r.Sockets = []Socket{{Name: "loop", Client: "bxctl", File: "loop"}}
 	if in.Root {
 		r.UID = in.Settings.UID(roleLoopd)

@@ -27,11 +27,23 @@ func TestPolicy(t *testing.T) {
 	}{
 		{"a refusal stops at once", []life{{time.Hour, exit{code: 78}, 0, "refused"}}},
 		{"five crashes in a minute", []life{{0, crash, 200 * ms, ""}, {0, crash, 400 * ms, ""}, {0, crash, 800 * ms, ""}, {0, crash, 1600 * ms, ""}, {0, crash, 0, "5 times"}}},
-		{"crashes over a longer time", []life{{20 * time.Second, crash, 200 * ms, ""}, {20 * time.Second, crash, 200 * ms, ""}, {20 * time.Second, crash, 200 * ms, ""},
-			{20 * time.Second, crash, 200 * ms, ""}, {20 * time.Second, crash, 200 * ms, ""}, {20 * time.Second, crash, 200 * ms, ""}}},
+		{"crashes over a longer time", []life{
+			{20 * time.Second, crash, 200 * ms, ""},
+			{20 * time.Second, crash, 200 * ms, ""},
+			{20 * time.Second, crash, 200 * ms, ""},
+			{20 * time.Second, crash, 200 * ms, ""},
+			{20 * time.Second, crash, 200 * ms, ""},
+			{20 * time.Second, crash, 200 * ms, ""},
+		}},
 		{"a long life forgives", []life{{0, crash, 200 * ms, ""}, {0, crash, 400 * ms, ""}, {10 * time.Second, crash, 200 * ms, ""}}},
-		{"kills from outside are no crashes", []life{{time.Second, killed, 200 * ms, ""}, {time.Second, killed, 200 * ms, ""}, {time.Second, killed, 200 * ms, ""},
-			{time.Second, killed, 200 * ms, ""}, {time.Second, killed, 200 * ms, ""}, {time.Second, killed, 200 * ms, ""}}},
+		{"kills from outside are no crashes", []life{
+			{time.Second, killed, 200 * ms, ""},
+			{time.Second, killed, 200 * ms, ""},
+			{time.Second, killed, 200 * ms, ""},
+			{time.Second, killed, 200 * ms, ""},
+			{time.Second, killed, 200 * ms, ""},
+			{time.Second, killed, 200 * ms, ""},
+		}},
 		{"a start that cannot be", []life{{0, exit{code: 1, err: errors.New("no memory")}, 200 * ms, ""}}},
 		{"an end without reason is a crash", []life{{0, exit{}, 200 * ms, ""}, {0, exit{}, 400 * ms, ""}, {0, exit{}, 800 * ms, ""}, {0, exit{}, 1600 * ms, ""}, {0, exit{}, 0, "5 times"}}},
 	} {

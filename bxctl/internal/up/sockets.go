@@ -32,8 +32,10 @@ func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, e
 		path := l.Socket(r.Name, sock.Client, sock.File)
 		if err := out.add(sock.Name, path); err != nil {
 			out.close()
-			return nil, &fault.Fault{What: "the socket " + path + " can't be made", Err: err,
-				Do: "if another program serves it, stop that first", Key: "socket-busy"}
+			return nil, &fault.Fault{
+				What: "the socket " + path + " can't be made", Err: err,
+				Do: "if another program serves it, stop that first", Key: "socket-busy",
+			}
 		}
 		if root {
 			if err := give(path, clientUID(s, sock.Client)); err != nil {

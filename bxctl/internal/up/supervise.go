@@ -87,8 +87,10 @@ func (k *keeper) lacks(what string) {
 
 // gaveUp is the fault of a role that can't be kept running.
 func (k *keeper) gaveUp(why string, e exit) error {
-	f := &fault.Fault{What: fmt.Sprintf("%s can't be kept running: %s (%s)", k.role.Name, why, e), Tail: k.log.last(), Key: "role-crashes",
-		Do: "mend what it says, then start again with: bxctl up; its whole log is " + k.log.path}
+	f := &fault.Fault{
+		What: fmt.Sprintf("%s can't be kept running: %s (%s)", k.role.Name, why, e), Tail: k.log.last(), Key: "role-crashes",
+		Do: "mend what it says, then start again with: bxctl up; its whole log is " + k.log.path,
+	}
 	if e.code == exitRefused {
 		f.What = k.role.Name + " refused to start"
 		f.Key = ""

@@ -83,12 +83,16 @@ func broken(what string, err error) error {
 func (o Options) prepare() (Input, error) {
 	s, p, err := setup.Load(o.Layout)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Input{}, &fault.Fault{Code: fault.Usage, What: "Boxmaker is not set up in " + o.Layout.Home,
-			Do: "run bxctl init (for the practice model), or bxctl init --upstream http://HOST:PORT", Key: "not-set-up"}
+		return Input{}, &fault.Fault{
+			Code: fault.Usage, What: "Boxmaker is not set up in " + o.Layout.Home,
+			Do: "run bxctl init (for the practice model), or bxctl init --upstream http://HOST:PORT", Key: "not-set-up",
+		}
 	}
 	if err != nil {
-		return Input{}, &fault.Fault{Code: fault.Usage, What: "the configuration can't be used", Err: err,
-			Do: "mend that line; nothing was started", Key: "config-invalid"}
+		return Input{}, &fault.Fault{
+			Code: fault.Usage, What: "the configuration can't be used", Err: err,
+			Do: "mend that line; nothing was started", Key: "config-invalid",
+		}
 	}
 	if o.Model != "" {
 		if s.Model.File, err = setup.CheckModel(o.Model); err != nil {
@@ -114,9 +118,11 @@ func (in Input) reachable(program, model string) error {
 	}
 	for path, mode := range map[string]uint32{program: unix.R_OK | unix.X_OK, model: unix.R_OK} {
 		if err := mayUse(path, uid, mode); err != nil {
-			return &fault.Fault{Code: fault.Usage, What: path + " is out of reach for llama-server", Err: err,
+			return &fault.Fault{
+				Code: fault.Usage, What: path + " is out of reach for llama-server", Err: err,
 				Means: fmt.Sprintf("as root, bxctl up runs llama-server under the uid %d", uid),
-				Do:    "open it and the folders above to others (chmod o+rX), put it elsewhere, or set llama = 0 under [uids] in bxctl.toml", Key: "llama-out-of-reach"}
+				Do:    "open it and the folders above to others (chmod o+rX), put it elsewhere, or set llama = 0 under [uids] in bxctl.toml", Key: "llama-out-of-reach",
+			}
 		}
 	}
 	return nil
@@ -129,8 +135,10 @@ func findLlama(configured string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", &fault.Fault{Code: fault.Usage, What: "llama-server is not there", Err: err, Means: "it is looked for on PATH, or where model.llama_server in bxctl.toml says",
-			Do: "install llama.cpp, set model.llama_server, or use a server that runs already: bxctl init --upstream http://HOST:PORT", Key: "llama-server-missing"}
+		return "", &fault.Fault{
+			Code: fault.Usage, What: "llama-server is not there", Err: err, Means: "it is looked for on PATH, or where model.llama_server in bxctl.toml says",
+			Do: "install llama.cpp, set model.llama_server, or use a server that runs already: bxctl init --upstream http://HOST:PORT", Key: "llama-server-missing",
+		}
 	}
 	return path, nil
 }
@@ -143,8 +151,10 @@ func programs(roles []Role) error {
 	}
 	for _, path := range need {
 		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-			return &fault.Fault{What: "the program " + path + " is not there", Err: err, Means: "all programs of Boxmaker lie in one folder, beside bxctl",
-				Do: "build them with: make build", Key: "program-missing"}
+			return &fault.Fault{
+				What: "the program " + path + " is not there", Err: err, Means: "all programs of Boxmaker lie in one folder, beside bxctl",
+				Do: "build them with: make build", Key: "program-missing",
+			}
 		}
 	}
 	return nil
@@ -202,8 +212,10 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) keepers(st *starter) ([]*keeper, error) {
-	up := report.Up{PID: os.Getpid(), Since: s.o.Now().UTC(), Version: s.o.Version,
-		Model: Served(s.in.Settings, s.in.Proxy), State: "running", Roles: []report.Role{}}
+	up := report.Up{
+		PID: os.Getpid(), Since: s.o.Now().UTC(), Version: s.o.Version,
+		Model: Served(s.in.Settings, s.in.Proxy), State: "running", Roles: []report.Role{},
+	}
 	for _, r := range s.roles {
 		row := report.Role{Name: r.Name, State: "waiting", UID: r.UID}
 		if !s.in.Root {

@@ -1,19 +1,13 @@
 package up
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,8 +21,6 @@ import (
 	"boxmaker/internal/config"
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
-
-	"golang.org/x/sys/unix"
 )
 
 func testContext() context.Context { return context.Background() }
@@ -36,8 +28,10 @@ func testContext() context.Context { return context.Background() }
 // status answers as a loopd in that state.
 func status(state, detail string) func(context.Context, proto.Message, *ipc.Stream) {
 	return func(_ context.Context, _ proto.Message, out *ipc.Stream) {
-		_ = out.Send(&proto.Status{Version: "t", State: state, Detail: detail, Since: proto.Time(time.Now()),
-			Checks: []proto.Check{}, Slots: []proto.SlotState{}, Confinement: []proto.Check{}})
+		_ = out.Send(&proto.Status{
+			Version: "t", State: state, Detail: detail, Since: proto.Time(time.Now()),
+			Checks: []proto.Check{}, Slots: []proto.SlotState{}, Confinement: []proto.Check{},
+		})
 	}
 }
 
@@ -96,8 +90,10 @@ func newBox(t *testing.T) *box {
 			t.Fatal(err)
 		}
 	}
-	b.o = Options{Layout: b.layout, Self: filepath.Join(bin, "bxctl"), Environ: []string{"BOXMAKER_HOME=" + b.layout.Home, "TZ=UTC"},
-		Version: "t", Out: term.Plain(&b.out), Now: time.Now}
+	b.o = Options{
+		Layout: b.layout, Self: filepath.Join(bin, "bxctl"), Environ: []string{"BOXMAKER_HOME=" + b.layout.Home, "TZ=UTC"},
+		Version: "t", Out: term.Plain(&b.out), Now: time.Now,
+	}
 	t.Cleanup(func() {
 		if pid, _ := Holder(b.layout); pid > 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -366,168 +362,5 @@ func TestStubborn(t *testing.T) {
 	}
 	if !strings.Contains(b.up.Roles[0].Exit, "killed by signal 9") {
 		t.Errorf("%+v", b.up.Roles)
-	}
-}
-
-func helper(t *testing.T, name string, env ...string) (*exec.Cmd, *bufio.Reader) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append([]string{helperEnv + "=" + name}, env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return cmd, bufio.NewReader(out)
-}
-
-// The kernel ends the roles of an up that is killed.
-func TestChildrenDieWithUp(t *testing.T) {
-	cmd, out := helper(t, "parent")
-	line, err := out.ReadString('\n')
-	pid, perr := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || perr != nil {
-		t.Fatalf("%q, %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	waitPID(t, pid)
-}
-
-func TestLock(t *testing.T) {
-	l := config.Layout{Run: t.TempDir()}
-	if pid, err := Holder(l); pid != 0 || err != nil {
-		t.Errorf("before: %d, %v", pid, err)
-	}
-	cmd, out := helper(t, "lock", "UP_TEST_RUN="+l.Run)
-	if line, err := out.ReadString('\n'); line != "held\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
-	if pid, err := Holder(l); pid != cmd.Process.Pid || err != nil {
-		t.Errorf("held: %d, %v", pid, err)
-	}
-	if _, err := take(l); !errors.Is(err, errLocked) {
-		t.Errorf("take: %v", err)
-	}
-	_ = cmd.Process.Kill()
-	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait()
-	// The number in the file is stale now; nobody falls for it.
-	if pid, err := Holder(l); pid != 0 || err != nil {
-		t.Errorf("after: %d, %v", pid, err)
-	}
-	held, err := take(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := held.release(); err != nil {
-		t.Error(err)
-	}
-}
-
-// What an up left behind is killed by the next one, but never a process that
-// only has its number.
-func TestReap(t *testing.T) {
-	l := config.Layout{Run: t.TempDir()}
-	left, out1 := helper(t, "serve")
-	other, out2 := helper(t, "serve")
-	for _, out := range []*bufio.Reader{out1, out2} {
-		if _, err := out.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := newBoard(l, report.Up{Roles: []report.Role{
-		{Name: "left", PID: left.Process.Pid, Start: startOf(left.Process.Pid)},
-		{Name: "other", PID: other.Process.Pid, Start: startOf(other.Process.Pid) + 1},
-		{Name: "never"},
-	}})
-	b.change(func(*report.Up) {})
-	if got := reap(l); !slices.Equal(got, []string{"left"}) {
-		t.Errorf("killed %q", got)
-	}
-	if err := left.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("left: %v", err)
-	}
-	if startOf(other.Process.Pid) == 0 {
-		t.Error("a stranger was killed")
-	}
-}
-
-// Session logs become loopd's, but no file that a link leads to.
-func TestOwnSessions(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root gives files away")
-	}
-	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "secret")
-	for _, p := range []string{outside, filepath.Join(dir, "a.jsonl")} {
-		if err := os.WriteFile(p, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Link(outside, filepath.Join(dir, "hard")); err != nil {
-		t.Skip(err) // another file system
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "soft")); err != nil {
-		t.Fatal(err)
-	}
-	if err := ownSessions(dir, 62102); err != nil {
-		t.Fatal(err)
-	}
-	for p, want := range map[string]uint32{outside: 0, dir: 62102, filepath.Join(dir, "a.jsonl"): 62102} {
-		if st, err := os.Stat(p); err != nil || st.Sys().(*syscall.Stat_t).Uid != want {
-			t.Errorf("%s: %v", p, err)
-		}
-	}
-}
-
-// A socket of root's opens for one uid, and stays closed to others.
-func TestOpenSocket(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give rights")
-	}
-	dir, err := os.MkdirTemp("", "acl-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "l.sock")
-	if changed, err := openSocket(path, 62101); changed || err != nil {
-		t.Errorf("not there yet: %v, %v", changed, err)
-	}
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openSocket(path, 62101); fault.Code(err) != fault.Failed || !strings.Contains(err.Error(), "its folder") {
-		t.Errorf("in a closed folder: %v", err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if changed, err := openSocket(path, 62101); errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Skip("no access lists here")
-	} else if !changed || err != nil {
-		t.Fatalf("%v, %v", changed, err)
-	}
-	if changed, err := openSocket(path, 62101); changed || err != nil {
-		t.Errorf("a second time: %v, %v", changed, err)
-	}
-	if mayUse(path, 62101, unix.W_OK) != nil || mayUse(path, 62102, unix.W_OK) == nil {
-		t.Error("the wrong one may use it")
 	}
 }
