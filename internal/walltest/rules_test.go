@@ -1,0 +1,44 @@
+package walltest
+
+import "slices"
+
+// A rule is what one program may link beside the standard library and its own
+// folder. A row is a decision, and docs/dependencies.md gives its reasons.
+type rule struct {
+	modules []string // third-party
+	shared  []string // packages in the root's internal/
+}
+
+// Third-party code that comes together: a module and what it needs itself.
+var (
+	jsonModule = []string{"github.com/go-json-experiment/json"}
+	tomlModule = []string{"github.com/pelletier/go-toml/v2"}
+	landlock   = []string{"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "golang.org/x/sys"}
+	cobra      = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
+	xsync      = []string{"golang.org/x/sync"}
+)
+
+// links is the table. Programs that do not exist yet have no row: they get one
+// with their first line of code. testkit, walltest and the test libraries are
+// in no row, so that no program can link them.
+var links = map[string]rule{
+	"bxctl": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
+	},
+	"loopd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
+	},
+	"inferproxy": {},
+	// practice stands for a server of others, so that it shares nothing with
+	// what it tests.
+	"practice": {modules: jsonModule},
+}
+
+// supports are top-level folders that hold no program: shared packages, tests
+// and tools. What is in them is never linked unless a row says so.
+var supports = []string{"internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
+
+// testFolders hold helpers of tests in files that are not named _test.go.
+var testFolders = []string{"e2e", "bench", "tools", "internal/testkit", "internal/walltest"}
