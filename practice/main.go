@@ -90,8 +90,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
-	if s.slots < 1 || s.slots > 64 || s.ctx < 256 || s.ctx > 1<<21 || s.ping < 0 || f.NArg() > 0 {
-		err := errors.New("practice: 1 to 64 slots, 256 to 2097152 tokens of context, and no arguments behind the flags")
+	if s.slots < 1 || s.slots > 64 || s.ctx < 256 || s.ctx > 1<<22 || s.ping < 0 || f.NArg() > 0 {
+		err := errors.New("practice: 1 to 64 slots, 256 to 4194304 tokens of context, and no arguments behind the flags")
 		_, _ = fmt.Fprintln(stderr, err)
 		return s, err
 	}

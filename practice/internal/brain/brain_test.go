@@ -14,7 +14,7 @@ import (
 // core are the tools that loopd declares today.
 func core() []chat.Tool {
 	return []chat.Tool{
-		{Name: "clock", Parameters: jsontext.Value(`{"type":"object","properties":{}}`)},
+		{Name: "clock", Parameters: jsontext.Value(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
 		{Name: "find_tool", Parameters: jsontext.Value(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`)},
 		{Name: "call_tool", Parameters: jsontext.Value(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name","arguments"]}`)},
 	}
@@ -90,6 +90,7 @@ func TestRules(t *testing.T) {
 		{"time", "Hi, could you tell me the time please?", "clock{}", ""},
 		{"time", "what's the date today?", "clock{}", ""},
 		{"time", "call the clock", "clock{}", ""},
+		{"time", "What time is it in Europe/Berlin?", `clock{"zone":"Europe/Berlin"}`, ""},
 		{"tools", "what tools do you have?", `find_tool{"query":"all"}`, ""},
 		{"find tool", "find a tool for pictures", `find_tool{"query":"pictures"}`, ""},
 		{"list", "list my notes", `find_tool{"query":"list files"}`, ""},

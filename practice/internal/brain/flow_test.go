@@ -19,6 +19,7 @@ func TestFindAndCall(t *testing.T) {
 	}{
 		{"a list of objects", "list my notes", `[{"name":"read_file","line":"x","schema":"{}"},{"name":"list_files","line":"Lists /home/me/notes","schema":` + quoteJSON(schema) + `}]`, `call_tool{"name":"list_files","arguments":{"dir":"/home/me/notes"}}`},
 		{"OpenAI form", "list my notes", `{"tools":[{"type":"function","function":{"name":"list_files","description":"d","parameters":` + schema + `}}]}`, `call_tool{"name":"list_files","arguments":{"dir":"notes"}}`},
+		{"as loopd writes it", "list my notes", "Call one with call_tool.\n\nread_file: Reads a file.\narguments: {\"type\":\"object\"}\n\nlist_files: Lists a folder.\narguments: " + schema + "\n", `call_tool{"name":"list_files","arguments":{"dir":"notes"}}`},
 		{"lines with schemas", "list my notes", "2 tools:\n- read_file: reads a file\n{\"properties\":{}}\n- list_files: lists a folder\n" + schema + "\n", `call_tool{"name":"list_files","arguments":{"dir":"notes"}}`},
 		{"names alone", "list my notes", "read_file\nlist_files\n", `call_tool{"name":"list_files","arguments":{"path":"notes"}}`},
 		{"markdown", "list my notes", "* **`list_files`** - lists", `call_tool{"name":"list_files","arguments":{"path":"notes"}}`},

@@ -1,17 +1,26 @@
 package brain
 
 import (
+	"regexp"
 	"strings"
 
 	"boxmaker/practice/internal/gen"
 )
 
+// askTime passes on a time zone that is named as the clock wants it.
 func askTime(t *turn, _ []string) gen.Reply {
+	var args []arg
+	if zone := zoneName.FindString(t.text); zone != "" {
+		args = append(args, arg{"zone", zone})
+	}
 	return t.want(wish{
-		what: "the time", tools: []string{"clock"}, query: "time",
+		what: "the time", tools: []string{"clock"}, query: "time", args: args,
 		show: func(result string) string { return "The clock says:\n\n" + fence(result) },
 	})
 }
+
+// zoneName is an IANA time zone.
+var zoneName = regexp.MustCompile(`\b(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific)/[A-Z][A-Za-z_]+`)
 
 func askTools(t *turn, m []string) gen.Reply { return findTool(t, []string{m[0], ""}) }
 
