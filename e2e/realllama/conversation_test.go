@@ -51,6 +51,7 @@ func TestCase_P01_ScriptedConversation(t *testing.T) {
 			if i == 3 { // a restart in between changes nothing
 				h.end("loopd")
 				h.launchLoopd()
+				h.waitReady()
 			}
 			d.say(0, tt.script...)
 			o := h.turn("chat-script", tt.text, proto.TurnAnswered)
@@ -86,23 +87,6 @@ func TestCase_P01_ScriptedConversation(t *testing.T) {
 			}
 		}
 	})
-}
-
-// wantFigures checks that the log has the server's figures.
-func wantFigures(t *testing.T, h *house, session string, xs []exchange) {
-	t.Helper()
-	var got, want []timings
-	for _, r := range records[*proto.Completion](h, session) {
-		got = append(got, timings{int(r.CacheN), int(r.PromptN), int(r.PredictedN)})
-	}
-	for _, x := range xs {
-		if x.Stream.Timings != nil {
-			want = append(want, *x.Stream.Timings)
-		}
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("figures in the log of %s: %v, want %v", session, got, want)
-	}
 }
 
 // With nobody's help: replies as the model gives them.

@@ -3,6 +3,7 @@ package realllama
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -28,8 +29,14 @@ type desk struct {
 	serves sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
-	script  map[int][]string
+	script  map[int][]order
 	records []*exchange
+}
+
+// An order is what the desk does to one request of a slot.
+type order struct {
+	bias string // put in front of the body; may be empty
+	cut  int    // close the stream after so many of its bytes; 0 lets it run
 }
 
 // An exchange is one chat request and what came back. The desk's exchanges
@@ -37,14 +44,14 @@ type desk struct {
 type exchange struct {
 	Body   []byte // as it came
 	Slot   int
-	Bias   string // what was put in front, if anything
+	Order  order
 	Stream stream
 }
 
 // newDesk starts a desk in front of s.
 func newDesk(t *testing.T, s *server) *desk {
 	t.Helper()
-	d := &desk{t: t, server: s, socket: filepath.Join(shortDir(t), "desk.sock"), script: map[int][]string{}}
+	d := &desk{t: t, server: s, socket: filepath.Join(shortDir(t), "desk.sock"), script: map[int][]order{}}
 	d.open()
 	t.Cleanup(d.close)
 	return d
@@ -120,10 +127,20 @@ func (d *desk) ban(slot int, names ...string) {
 	d.bias(slot, "["+strings.Join(out, ",")+"]")
 }
 
-func (d *desk) bias(slot int, bias string) {
+func (d *desk) bias(slot int, bias string) { d.order(slot, order{bias: bias}) }
+
+func (d *desk) order(slot int, o order) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.script[slot] = append(d.script[slot], bias)
+	d.script[slot] = append(d.script[slot], o)
+}
+
+// cutLast makes the last order of a slot one whose stream is cut after n bytes.
+func (d *desk) cutLast(slot, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.script[slot]
+	q[len(q)-1].cut = n
 }
 
 // exchanges gives the chat requests of a slot since the last forget.
@@ -185,6 +202,8 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+var errCut = errors.New("the script cuts this stream")
+
 // pass copies a response as it comes.
 func (d *desk) pass(ctx context.Context, w http.ResponseWriter, from io.Reader, x *exchange) error {
 	flush := http.NewResponseController(w)
@@ -192,8 +211,11 @@ func (d *desk) pass(ctx context.Context, w http.ResponseWriter, from io.Reader, 
 		return err
 	}
 	buf := make([]byte, 32<<10)
-	for {
+	for sum := 0; ; {
 		n, err := from.Read(buf)
+		if sum += n; x != nil && x.Order.cut > 0 && sum >= x.Order.cut {
+			return errCut
+		}
 		if n > 0 {
 			if x != nil {
 				d.mu.Lock()
@@ -227,7 +249,7 @@ func (d *desk) record(body []byte) *exchange {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q := d.script[head.Slot]; len(q) > 0 {
-		x.Bias, d.script[head.Slot] = q[0], q[1:]
+		x.Order, d.script[head.Slot] = q[0], q[1:]
 	}
 	d.records = append(d.records, x)
 	return x
@@ -235,8 +257,8 @@ func (d *desk) record(body []byte) *exchange {
 
 // biased is the body with the bias in front.
 func (x *exchange) biased() []byte {
-	if x.Bias == "" {
+	if x.Order.bias == "" {
 		return x.Body
 	}
-	return append([]byte(`{"logit_bias":`+x.Bias+`,`), x.Body[1:]...)
+	return append([]byte(`{"logit_bias":`+x.Order.bias+`,`), x.Body[1:]...)
 }

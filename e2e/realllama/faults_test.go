@@ -94,87 +94,6 @@ func TestCase_P28_ContextOverflow(t *testing.T) {
 	})
 }
 
-// stopAt stops the session at the first event that is the one wanted.
-func stopAt(h *house, session string, wanted func(proto.Message) bool) func(proto.Message) {
-	var once sync.Once
-	return func(e proto.Message) {
-		if wanted(e) {
-			once.Do(func() { h.stop(session) })
-		}
-	}
-}
-
-func TestStopInPrefill(t *testing.T) {
-	each(t, func(t *testing.T, m model) {
-		h, d := newDeskHouse(t, m, "")
-		h.free("chat-stop", "Hello.")()
-		o := h.start("chat-stop", "Read this:"+filler(4500), stopAt(h, "chat-stop", func(e proto.Message) bool {
-			p, ok := e.(*proto.Prefill)
-			return ok && p.Done > p.Cached && p.Done < p.Total
-		}))()
-		if o.Done.Outcome != proto.TurnStopped {
-			t.Fatalf("outcome %s", o.Done.Outcome)
-		}
-		d.server.waitFree(0)
-		xs := d.exchanges(0)
-		if last := xs[len(xs)-1].Stream; last.Timings != nil || last.Reasoning != "" {
-			t.Errorf("the server got to %+v before the stop", last)
-		}
-		wantUsable(t, h, d, "chat-stop")
-	})
-}
-
-func TestStopInGeneration(t *testing.T) {
-	each(t, func(t *testing.T, m model) {
-		h, d := newDeskHouse(t, m, "")
-		if m.tiny() {
-			d.drone(0)
-		}
-		n := 0
-		o := h.start("chat-stop", "Tell me a long story, and think about it well.", stopAt(h, "chat-stop", func(e proto.Message) bool {
-			switch e.(type) {
-			case *proto.Thinking, *proto.Text:
-				n++
-			}
-			return n == 20
-		}))()
-		if o.Done.Outcome != proto.TurnStopped {
-			t.Fatalf("outcome %s", o.Done.Outcome)
-		}
-		d.server.waitFree(0)
-		if x := d.exchanges(0)[0].Stream; x.Done || x.Timings != nil {
-			t.Errorf("the stream ran to its end: %+v", x)
-		}
-		inc := records[*proto.Incomplete](h, "chat-stop")
-		if len(inc) != 1 || inc[0].Why != proto.WhyStopped || inc[0].Thinking+inc[0].Text == "" || !strings.HasPrefix(inc[0].Thinking, o.thinking()) {
-			t.Errorf("what is kept of the reply: %+v", inc)
-		}
-		if a := records[*proto.Assistant](h, "chat-stop"); len(a) != 0 {
-			t.Errorf("a stopped reply became a message: %s", a[0].Message)
-		}
-		wantUsable(t, h, d, "chat-stop")
-	})
-}
-
-// wantUsable checks that a session goes on after a fault: the next turn is
-// answered, its request extends the ones before, and the log is in order.
-func wantUsable(t *testing.T, h *house, d *desk, session string) {
-	t.Helper()
-	if d.server.model.tiny() {
-		d.say(0, "bye")
-	}
-	o := h.turn(session, "Are you still there?", proto.TurnAnswered)
-	if d.server.model.tiny() && o.Done.Answer != replies()["bye"].say {
-		t.Errorf("answer %q", o.Done.Answer)
-	}
-	wantExtensions(t, h, session, d.exchanges(0))
-	ends := records[*proto.TurnEnd](h, session)
-	users := records[*proto.User](h, session)
-	if len(ends) != len(users) || ends[len(ends)-1].Outcome != proto.TurnAnswered {
-		t.Errorf("%d turns began, %d ended", len(users), len(ends))
-	}
-}
-
 func TestThinkingCap(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "[sampling]\nthinking_tokens = 40\nmax_tokens = 600\n")
@@ -230,6 +149,30 @@ func TestCase_P12_ServerKilledAndRestarted(t *testing.T) {
 	})
 }
 
+// The connection breaks while the server goes on.
+func TestStreamCut(t *testing.T) {
+	eachTiny(t, func(t *testing.T, m model) {
+		h, d := newDeskHouse(t, m, "")
+		d.drone(0)
+		d.cutLast(0, 8<<10)
+		d.say(0, "answer")
+		o := h.turn("chat-cut", "What time is it?", proto.TurnAnswered)
+		if o.Done.Answer != replies()["answer"].say {
+			t.Errorf("answer %q", o.Done.Answer)
+		}
+		if n := o.notices(); !slices.Equal(n, []proto.NoticeKind{proto.NoticeIncomplete, proto.NoticeRetry}) {
+			t.Errorf("notices %v", n)
+		}
+		if inc := records[*proto.Incomplete](h, "chat-cut"); len(inc) != 1 || inc[0].Why != proto.WhyCut || inc[0].Thinking == "" {
+			t.Errorf("what is kept: %+v", inc)
+		}
+		if xs := d.exchanges(0); len(xs) != 2 || string(xs[0].Body) != string(xs[1].Body) {
+			t.Errorf("%d requests, and the second try has other bytes than the first", len(xs))
+		}
+		wantUsable(t, h, d, "chat-cut")
+	})
+}
+
 func TestServerStaysAway(t *testing.T) {
 	eachTiny(t, func(t *testing.T, m model) {
 		h, d := newDeskHouse(t, m, "[upstream]\nreach = \"500ms\"\n")
@@ -264,27 +207,5 @@ func TestServerStalls(t *testing.T) {
 			t.Errorf("what is kept: %+v", inc)
 		}
 		wantUsable(t, h, d, "chat-stall")
-	})
-}
-
-// A busy slot is silent: no headers, no pings, until it is free.
-func TestBusySlotIsWaitedFor(t *testing.T) {
-	eachTiny(t, func(t *testing.T, m model) {
-		h, d := newDeskHouse(t, m, "[upstream]\nidle = \"1500ms\"\n")
-		other := newTalk(d.server, 0).user("A long story.")
-		tk := m.tokens
-		var wg sync.WaitGroup
-		wg.Go(func() { // long enough for the other to queue
-			other.s.chat(other.body(object{"max_tokens": 1500, "logit_bias": [][2]int{{tk["turn-end"], -100}, {tk["think-stop"], -100}}}))
-		})
-		d.server.waitBusy(0)
-		o := h.turn("chat-wait", "Hello.", proto.TurnAnswered)
-		wg.Wait()
-		for _, n := range o.notices() {
-			if n != proto.NoticeColdCache {
-				t.Errorf("notice %s", n)
-			}
-		}
-		wantUsable(t, h, d, "chat-wait")
 	})
 }

@@ -1,7 +1,6 @@
 package realllama
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -31,6 +30,15 @@ type house struct {
 // turns.
 func newHouse(t *testing.T, upstream, config string) *house {
 	t.Helper()
+	h := buildHouse(t, upstream, config)
+	h.launchLoopd()
+	h.waitReady()
+	return h
+}
+
+// buildHouse starts all but loopd.
+func buildHouse(t *testing.T, upstream, config string) *house {
+	t.Helper()
 	h := &house{Stack: stack.New(t), t: t, upstream: upstream, daemons: map[string]*exec.Cmd{}}
 	for _, dir := range []string{h.Layout.Config, h.Layout.Sessions, h.Layout.Log} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -41,7 +49,6 @@ func newHouse(t *testing.T, upstream, config string) *house {
 		t.Fatal(err)
 	}
 	h.launch("inferproxy", "-listen", h.Layout.Socket("inferproxy", "loopd", "infer"), "-upstream", upstream)
-	h.launchLoopd()
 	t.Cleanup(func() {
 		for name := range h.daemons {
 			h.end(name)
@@ -66,6 +73,11 @@ func (h *house) launchLoopd() {
 	h.t.Helper()
 	h.launch("loopd", "-config", h.config(), "-sessions", h.Layout.Sessions,
 		"-infer", h.Layout.Socket("inferproxy", "loopd", "infer"), "-listen", h.Socket())
+}
+
+// waitReady returns when loopd takes turns.
+func (h *house) waitReady() {
+	h.t.Helper()
 	waitUntil(h.t, "loopd is ready", func() bool {
 		if h.gone("loopd") {
 			h.t.Fatal("loopd ended by itself")
@@ -73,6 +85,21 @@ func (h *house) launchLoopd() {
 		st, err := h.Status()
 		return err == nil && st.State == "ready"
 	})
+}
+
+// refusal waits until loopd ends by itself, and gives its exit code and what it
+// printed.
+func (h *house) refusal() (code int, printed string) {
+	h.t.Helper()
+	waitUntil(h.t, "loopd ends by itself", func() bool { return h.gone("loopd") })
+	cmd := h.daemons["loopd"]
+	delete(h.daemons, "loopd")
+	_ = cmd.Wait()
+	b, err := os.ReadFile(filepath.Join(h.Layout.Log, "loopd.log"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(b)
 }
 
 // gone tells whether a daemon has ended; it is a zombie then.
@@ -246,45 +273,4 @@ func records[R proto.Record](h *house, session string) []R {
 		}
 	}
 	return out
-}
-
-// wantExtensions checks that each request strictly extends the one before, byte
-// for byte, and that the log holds the messages of the last one.
-func wantExtensions(t *testing.T, h *house, session string, xs []exchange) {
-	t.Helper()
-	for i := 1; i < len(xs); i++ {
-		a, b := xs[i-1].Body, xs[i].Body
-		if bytes.Equal(a, b) {
-			continue // the same request once more
-		}
-		head, ok := bytes.CutSuffix(a, []byte("]}"))
-		if !ok || !bytes.HasPrefix(b, append(bytes.Clone(head), ',')) || !bytes.HasSuffix(b, []byte("]}")) {
-			at := 0
-			for at < min(len(a), len(b)) && a[at] == b[at] {
-				at++
-			}
-			t.Errorf("request %d of %s does not extend the one before: they part at byte %d of %d:\n%.200q\n%.200q", i, session, at, len(a), a[at:], b[at:])
-		}
-	}
-	if len(xs) == 0 {
-		return
-	}
-	last := bytes.TrimSuffix(xs[len(xs)-1].Body, []byte("]}"))
-	if i := bytes.Index(last, []byte(`"messages":[`)); !bytes.HasPrefix(h.log(session).Messages(), last[i+len(`"messages":[`):]) {
-		t.Errorf("the log of %s does not hold the messages that were sent", session)
-	}
-}
-
-// wantExactCache checks that each request took from the cache all that the one
-// before had left there, which is the most that is possible.
-func wantExactCache(t *testing.T, xs []exchange) {
-	t.Helper()
-	for i, x := range xs {
-		if x.Stream.Timings == nil {
-			t.Fatalf("request %d has no timings: %+v", i, x.Stream)
-		}
-		if i > 0 {
-			wantExact(t, *xs[i-1].Stream.Timings, &x.Stream)
-		}
-	}
 }

@@ -164,3 +164,15 @@ func eachTiny(t *testing.T, f func(t *testing.T, m model)) {
 		f(t, m)
 	})
 }
+
+// firstTiny gives one tiny model, for tests to which the architecture is nothing.
+func firstTiny(t *testing.T) model {
+	t.Helper()
+	switch {
+	case shared.why != "":
+		t.Skip(shared.why)
+	case !shared.models[0].tiny():
+		t.Skip("this test needs a model of tools/tinygguf, and LLAMA_MODEL names another")
+	}
+	return shared.models[0]
+}

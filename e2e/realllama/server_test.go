@@ -231,6 +231,21 @@ func (s *server) chat(body []byte) *stream {
 	return st
 }
 
+// chatUntil sends a chat request and reads its stream until ctx ends.
+func (s *server) chatUntil(ctx context.Context, body []byte) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://llama/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	r, err := s.client.Do(req)
+	if err != nil {
+		return // ctx ended first
+	}
+	defer r.Body.Close()
+	_, _ = io.Copy(io.Discard, r.Body)
+}
+
 // waitUntil looks again and again until ok. It waits for the state of another
 // process, which tells of it in no other way.
 func waitUntil(t *testing.T, what string, ok func() bool) {
