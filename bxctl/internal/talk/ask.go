@@ -118,7 +118,7 @@ func Unanswered(d *proto.Done) error {
 		proto.TurnCapped: "the turn was ended by the runaway control", proto.TurnContextFull: "the context is full",
 	}
 	f.What = why[d.Outcome]
-	if d.Text != "" {
+	if d.Text != "" && d.Outcome != proto.TurnStopped { // who stopped it knows
 		f.Means = loop.Sentence(d.Text)
 	}
 	if d.Outcome == proto.TurnContextFull {

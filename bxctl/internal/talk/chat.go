@@ -50,6 +50,7 @@ type job struct {
 type chatEvent struct {
 	job   *job
 	show  func(*View)
+	now   bool // show it though another job is shown
 	ended bool
 	err   error
 }
@@ -208,9 +209,13 @@ func (s *chatState) send(ctx context.Context, text string) {
 	s.running++
 	m := &proto.Submit{Session: s.Session, Origin: loop.NewOrigin(), Text: text, Surface: proto.SurfaceChat}
 	show := func(f func(*View)) { s.events <- chatEvent{job: j, show: f} }
+	event := func(m proto.Message) {
+		a, ok := m.(*proto.Accepted)
+		s.events <- chatEvent{job: j, show: func(v *View) { v.Event(m) }, now: ok && a.Queued > 0}
+	}
 	go func() {
 		done, err := s.Client.Turn(ctx, m, loop.Hooks{
-			Event: func(m proto.Message) { show(func(v *View) { v.Event(m) }) },
+			Event: event,
 			Lost: func(error) {
 				show(func(v *View) { v.Note(v.Notes.Warn("! loopd went away; joining the turn again (nothing is lost)")) })
 			},
@@ -231,7 +236,7 @@ func (s *chatState) take(e chatEvent) (ended bool) {
 	switch {
 	case e.ended:
 		e.job.ended = &e
-	case e.job != s.jobs[0]:
+	case e.job != s.jobs[0] && !e.now:
 		e.job.held = append(e.job.held, e)
 	default:
 		e.show(s.view)

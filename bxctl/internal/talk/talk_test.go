@@ -252,21 +252,22 @@ func TestChatQueues(t *testing.T) {
 		m := req.(*proto.Submit)
 		if m.Text == "first" {
 			fakeloop.Send(out, &proto.Accepted{}, &proto.Text{Text: "FIR"})
-			<-both // the second one has said all it has to say
+			<-both // the screen tells of the second one
 			fakeloop.Send(out, &proto.Text{Text: "ST"}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "FIRST"})
 			return
 		}
 		fakeloop.Send(out, &proto.Accepted{Queued: 1}, &proto.Text{Text: "SECOND"}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "SECOND"})
-		close(both)
 	}
 	got := conversation(t, "", handle, func(lines chan<- string, _ chan<- os.Signal, screen *shared) {
 		lines <- "first\n"
 		await(t, screen, "FIR")
 		lines <- "second\n"
+		await(t, screen, "(queued behind 1)")
+		close(both)
 		close(lines)
 	})
-	first, second := strings.Index(got, "FIRST\n"), strings.Index(got, "SECOND\n")
-	if first < 0 || second < first || !strings.Contains(got, "(queued behind 1)") {
+	queued, first, second := strings.Index(got, "(queued behind 1)"), strings.Index(got, "ST\n"), strings.Index(got, "SECOND\n")
+	if queued < 0 || first < queued || second < first {
 		t.Errorf("%s", got)
 	}
 }

@@ -202,7 +202,7 @@ func (v *View) usage(u proto.Usage) string {
 	if all := u.Prompt + u.Cached; all > 0 {
 		parts = append(parts, fmt.Sprintf("%s read, %d%% from the cache", term.Count(all), u.Cached*100/all))
 	}
-	if u.Window > 0 {
+	if u.Window > 0 && u.Context > 0 {
 		parts = append(parts, fmt.Sprintf("context %d%% full", u.Context*100/u.Window))
 	}
 	return "(" + strings.Join(parts, " · ") + ")"
