@@ -26,28 +26,43 @@ func opening(t *testing.T) []row {
 	s.Down()
 	messages, size := pick(10_000, 20), pick(50<<20, 20<<10)
 	file := longSession(t, s, "chat-bench-huge", messages, size)
-	s.Up()
-	pid := s.PID("loopd")
-	before := memory(t, pid, "status", "VmRSS:")
+	var took, work []time.Duration
+	most := 0.0
+	for i := range pick(3, 1) {
+		s.Up()
+		pid := s.PID("loopd")
+		before, busy := memory(t, pid, "status", "VmRSS:"), cpu(t, pid)
+		took = append(took, accepted(t, s, "chat-bench-huge", fmt.Sprintf("bench-huge-more-%d", i)))
+		work = append(work, cpu(t, pid)-busy)
+		most = max(most, memory(t, pid, "status", "VmHWM:")-before)
+		s.Down()
+	}
+	d, mb := median(took), float64(file)/1e6
+	return []row{
+		{
+			fmt.Sprintf("opening a session of %d messages, %.0f MB", messages, mb), fmt.Sprintf("%.2f s", d.Seconds()), "<= 0.5 s", d <= 500*time.Millisecond,
+			fmt.Sprintf("until a message in it is on disk; %.2f s of processor time, its turn included", median(work).Seconds()),
+		},
+		{"the same, memory at its highest", fmt.Sprintf("%.1f x file", most/mb), "<= 3 x", most <= 3*mb, fmt.Sprintf("%.0f MB, its turn included", most)},
+	}
+}
+
+// accepted submits a message, gives the time until it was on disk, and waits
+// for the end of its turn, whatever that is.
+func accepted(t *testing.T, s *stack.Stack, session, origin string) time.Duration {
 	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience)
 	defer cancel()
 	start := time.Now()
 	var d time.Duration
-	_, err := s.Submit(ctx, &proto.Submit{Session: "chat-bench-huge", Origin: "bench-huge-more", Text: "hello", Surface: proto.SurfaceAsk}, func(e proto.Message) {
+	end, err := s.Submit(ctx, &proto.Submit{Session: session, Origin: origin, Text: "hello", Surface: proto.SurfaceAsk}, func(e proto.Message) {
 		if _, ok := e.(*proto.Accepted); ok {
 			d = time.Since(start)
 		}
 	})
 	if err != nil || d == 0 {
-		t.Fatalf("the session was not opened: %v", err)
+		t.Fatalf("the session was not opened: %v %v", end, err)
 	}
-	more := memory(t, pid, "status", "VmHWM:") - before
-	mb := float64(file) / 1e6
-	what := fmt.Sprintf("opening a session of %d messages, %.0f MB", messages, mb)
-	return []row{
-		{what, fmt.Sprintf("%.2f s", d.Seconds()), "<= 0.5 s", d <= 500*time.Millisecond, "until a message in it is on disk"},
-		{"the same, memory at its highest", fmt.Sprintf("%.1f x file", more/mb), "<= 3 x", more <= 3*mb, "its turn included: " + fmt.Sprintf("%.0f MB", more)},
-	}
+	return d
 }
 
 // longSession writes a session of question and answer beside that of the model
@@ -63,7 +78,7 @@ func longSession(t *testing.T, s *stack.Stack, id string, messages, size int) in
 	if err := root.Mkdir(id, model.Mode().Perm()); err != nil {
 		t.Fatal(err)
 	}
-	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: id + "/1.jsonl"})
+	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: id + "/0001.jsonl"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +97,8 @@ func longSession(t *testing.T, s *stack.Stack, id string, messages, size int) in
 	for i := range messages / 2 {
 		origin := fmt.Sprintf("bench-huge-%d", i)
 		add(&proto.User{Origin: origin, Surface: proto.SurfaceAsk, Message: message(t, "user", text)})
-		add(&proto.Assistant{Message: message(t, "assistant", text)})
 		add(&proto.Completion{Finish: "stop", CacheN: 10, PromptN: 10, PredictedN: 10})
+		add(&proto.Assistant{Message: message(t, "assistant", text)})
 		add(&proto.TurnEnd{Origin: origin, Outcome: proto.TurnAnswered})
 		if len(batch) > 1000 {
 			if err := log.Append(batch...); err != nil {
@@ -99,7 +114,7 @@ func longSession(t *testing.T, s *stack.Stack, id string, messages, size int) in
 		t.Fatal(err)
 	}
 	own(t, filepath.Join(s.Layout.Sessions, id), filepath.Join(s.Layout.Sessions, "chat-bench-model"))
-	return must[os.FileInfo](t)(os.Stat(filepath.Join(s.Layout.Sessions, id, "1.jsonl"))).Size()
+	return must[os.FileInfo](t)(os.Stat(filepath.Join(s.Layout.Sessions, id, "0001.jsonl"))).Size()
 }
 
 func message(t *testing.T, role, text string) jsontext.Value {
