@@ -36,24 +36,25 @@ func opening(t *testing.T) []row {
 		s.Up()
 		pid := s.PID("loopd")
 		before, busy := memory(t, pid, "status", "VmRSS:"), cpu(t, pid)
-		took = append(took, accepted(t, s, fmt.Sprintf("chat-bench-huge-%d", i), fmt.Sprintf("bench-huge-more-%d", i)))
-		work = append(work, cpu(t, pid)-busy)
-		most = max(most, memory(t, pid, "status", "VmHWM:")-before)
+		took = append(took, accepted(t, s, fmt.Sprintf("chat-bench-huge-%d", i), fmt.Sprintf("bench-huge-more-%d", i), func() {
+			work = append(work, cpu(t, pid)-busy)
+			most = max(most, memory(t, pid, "status", "VmHWM:")-before)
+		}))
 		s.Down()
 	}
 	d, mb := median(took), float64(file)/1e6
 	return []row{
 		{
 			fmt.Sprintf("opening a session of %d messages, %.0f MB", messages, mb), fmt.Sprintf("%.2f s", d.Seconds()), "<= 0.5 s", d <= 500*time.Millisecond,
-			fmt.Sprintf("until a message in it is on disk; %.2f s of processor time, its turn included", median(work).Seconds()),
+			fmt.Sprintf("until a message in it is on disk; %.2f s of processor time", median(work).Seconds()),
 		},
-		{"the same, memory at its highest", fmt.Sprintf("%.1f x file", most/mb), "<= 3 x", most <= 3*mb, fmt.Sprintf("%.0f MB, its turn included", most)},
+		{"the same, memory at its highest", fmt.Sprintf("%.1f x file", most/mb), "<= 3 x", most <= 3*mb, fmt.Sprintf("%.0f MB", most)},
 	}
 }
 
-// accepted submits a message, gives the time until it was on disk, and waits
-// for the end of its turn, whatever that is.
-func accepted(t *testing.T, s *stack.Stack, session, origin string) time.Duration {
+// accepted submits a message, gives the time until it was on disk, calls then,
+// and waits for the end of the turn, whatever that is.
+func accepted(t *testing.T, s *stack.Stack, session, origin string, then func()) time.Duration {
 	ctx, cancel := context.WithTimeout(t.Context(), stack.Patience)
 	defer cancel()
 	start := time.Now()
@@ -61,6 +62,7 @@ func accepted(t *testing.T, s *stack.Stack, session, origin string) time.Duratio
 	end, err := s.Submit(ctx, &proto.Submit{Session: session, Origin: origin, Text: "hello", Surface: proto.SurfaceAsk}, func(e proto.Message) {
 		if _, ok := e.(*proto.Accepted); ok {
 			d = time.Since(start)
+			then()
 		}
 	})
 	if err != nil || d == 0 {
