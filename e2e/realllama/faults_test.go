@@ -88,9 +88,9 @@ func TestCase_P28_ContextOverflow(t *testing.T) {
 
 		// the prompt fits, the reply does not: first within the thinking, then within the answer
 		d.drone(0)
-		full("chat-think", "Talk."+filler(window/2))
+		full("chat-think", "Talk."+filler(window*5/8))
 		d.ban(0, "turn-end", "call", "late-call")
-		full("chat-talk", "Talk."+filler(window/2))
+		full("chat-talk", "Talk."+filler(window*5/8))
 	})
 }
 
