@@ -3,6 +3,6 @@
 . "$(dirname "$0")/ensure.sh"
 scripts/build.sh >&2
 bxctl=bin/bxctl
-"$bxctl" init --practice >&2
+"$bxctl" init >&2 # chooses the practice model the first time, and changes nothing later
 "$bxctl" up --detach >&2
 exec "$bxctl" chat
