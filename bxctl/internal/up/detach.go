@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
+
+	"golang.org/x/sys/unix"
 )
 
 // Detach starts an up of its own session and returns when loopd is ready. The
@@ -24,9 +27,8 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	began := o.Now()
-	if pid, err := Holder(o.Layout); err == nil && pid != 0 {
-		fmt.Fprintln(o.Out.W, running(o.Layout))
-		return o.awaited(o.await(ctx, nil))
+	if done, err := o.awaitRunning(ctx); done {
+		return err
 	}
 	args := []string{"up"}
 	if o.Model != "" {
@@ -64,6 +66,43 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	}
 	fmt.Fprintf(o.Out.W, "Boxmaker is ready after %s (pid %d, log %s).\n", term.Span(o.Now().Sub(began)), cmd.Process.Pid, path)
 	return nil
+}
+
+// awaitRunning waits for an up that runs already. It is not done if none does,
+// or if that one ends meanwhile.
+func (o Options) awaitRunning(ctx context.Context) (done bool, err error) {
+	awaitEnding(ctx, o.Layout)
+	pid, err := Holder(o.Layout)
+	if err != nil || pid == 0 {
+		return false, nil //nolint:nilerr // the new up will meet it, and tells more
+	}
+	ended := make(chan error, 1)
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		var watch sync.WaitGroup
+		watching, cancel := context.WithCancel(ctx)
+		defer func() {
+			cancel()
+			watch.Wait()
+			_ = unix.Close(fd)
+		}()
+		watch.Go(func() {
+			if gone(watching, fd, time.Hour) {
+				ended <- nil
+			}
+		})
+	} else if errors.Is(err, unix.ESRCH) {
+		return false, nil
+	}
+	err = o.await(ctx, ended)
+	var e *endedError
+	if errors.As(err, &e) || err == nil && awaitEnding(ctx, o.Layout) {
+		return false, nil
+	}
+	if err := o.awaited(err); err != nil {
+		return true, err
+	}
+	fmt.Fprintln(o.Out.W, running(o.Layout))
+	return true, nil
 }
 
 // openUpLog gives the log of detached ups and where the new one's part begins.

@@ -66,6 +66,26 @@ func Down(ctx context.Context, l config.Layout, now time.Time) (string, error) {
 	return stopped(pid, was, now) + forced, nil
 }
 
+// awaitEnding waits for the end of an up that is on its way out. It reports
+// whether there was one.
+func awaitEnding(ctx context.Context, l config.Layout) bool {
+	pid, err := Holder(l)
+	if err != nil || pid <= 0 {
+		return false
+	}
+	state, _ := State(l)
+	ends := state != nil && state.PID == pid && state.State != "running"
+	if !ends && !dying(pid) {
+		return false
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	return gone(ctx, fd, downGrace)
+}
+
 // gone waits for the end of a process, in steps so that ctx can end the wait.
 func gone(ctx context.Context, fd int, limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end) && ctx.Err() == nil; {

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -141,4 +142,36 @@ func startOf(pid int) uint64 {
 		return 0
 	}
 	return n
+}
+
+// dying reports whether a process was killed and has not gone yet: it may hold
+// its locks, and its children may answer, for some moments.
+func dying(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(f) > 6 {
+		flags, err := strconv.ParseUint(f[6], 10, 64)
+		if f[0] == "Z" || f[0] == "X" || err == nil && flags&0x4 != 0 { // PF_EXITING
+			return true
+		}
+	}
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		if err == nil && set&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }

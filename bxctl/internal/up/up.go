@@ -55,6 +55,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	held, err := take(o.Layout)
+	if errors.Is(err, errLocked) && awaitEnding(ctx, o.Layout) {
+		held, err = take(o.Layout)
+	}
 	if errors.Is(err, errLocked) {
 		fmt.Fprintln(o.Out.W, running(o.Layout))
 		return nil

@@ -200,15 +200,12 @@ func TestLife(t *testing.T) {
 	if err := syscall.Kill(up.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	if err := Detach(t.Context(), b.o, time.Minute); err != nil { // at once, while it may still be dying
+		t.Fatal(err)
+	}
 	waitPID(t, up.PID)
 	for _, r := range up.Roles {
 		waitPID(t, r.PID)
-	}
-	if pid, err := Holder(b.layout); pid != 0 || err != nil {
-		t.Errorf("the lock is held by %d (%v)", pid, err)
-	}
-	if err := Detach(t.Context(), b.o, time.Minute); err != nil {
-		t.Fatal(err)
 	}
 	up = b.settled()
 	line, err := Down(t.Context(), b.layout, time.Now())
@@ -256,6 +253,30 @@ func (b *box) checkFolders() {
 	}
 	if st, err := os.Stat(b.layout.Sessions); root && (err != nil || st.Sys().(*syscall.Stat_t).Uid != 62102) {
 		b.t.Errorf("sessions: %v, %v", st, err)
+	}
+}
+
+// An up that is asked to end while another one waits for it makes room.
+func TestDetachDuringTheEnd(t *testing.T) {
+	b := newBox(t)
+	b.mark("slow") // never ready, so that the second one has to wait
+	if err := Detach(t.Context(), b.o, time.Second); err == nil {
+		t.Fatal("ready")
+	}
+	old := b.state().PID
+	second := make(chan error, 1)
+	go func() { second <- Detach(t.Context(), b.o, time.Minute) }()
+	if err := os.Remove(filepath.Join(b.layout.Home, "slow")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Down(t.Context(), b.layout, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	if now := b.state().PID; now == old {
+		t.Error("the old one still runs")
 	}
 }
 

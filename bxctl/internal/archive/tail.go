@@ -1,0 +1,197 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"boxmaker/internal/appendlog"
+	"boxmaker/internal/proto"
+)
+
+// An Item is one row of a session as it is shown: a message, a tool call with
+// its result, or the end of a turn.
+type Item struct {
+	Time     time.Time
+	Role     string // user, assistant, call, turn
+	Text     string // of a call: the result
+	Thinking string
+	Call     *Call
+}
+
+// A Call is a tool call and how it ended.
+type Call struct {
+	ID      string // empty where the source does not tell
+	Tool    string
+	Args    string
+	Ended   bool // the members below are known
+	Outcome proto.CallOutcome
+	Code    proto.Code
+	Class   proto.Class
+	MS      int64
+	Dropped int64 // bytes of the result that the model does not see
+}
+
+// A Mark is a place in a session's logs. The zero value is the end.
+type Mark struct {
+	epoch int
+	end   int64
+	start bool // nothing stands before it
+}
+
+// AtStart reports that nothing stands before the mark.
+func (m Mark) AtStart() bool { return m.start }
+
+// Before gives the last items before a mark, oldest first: about n of them, more
+// where a turn would be cut in the middle. It reads from the end, so its cost
+// does not grow with the session.
+func (f Files) Before(ctx context.Context, id string, at Mark, n int) ([]Item, Mark, error) {
+	if err := CheckID(id); err != nil {
+		return nil, at, err
+	}
+	if at.start {
+		return nil, at, nil
+	}
+	root, err := f.open()
+	if err != nil {
+		return nil, at, err
+	}
+	defer root.Close()
+	all, err := epochs(root, id)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(all) == 0 {
+		return nil, at, NoSession(id)
+	} else if err != nil {
+		return nil, at, err
+	}
+	if at.epoch == 0 {
+		at = Mark{epoch: all[len(all)-1], end: -1}
+	}
+	var items []Item // newest first
+	for {
+		err := appendlog.Back(root, id+"/"+fileName(at.epoch), at.end, func(start int64, line []byte) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			h, r, err := proto.DecodeTrustedRecord(line)
+			if err != nil {
+				return err
+			}
+			items = appendItems(items, h, r)
+			at.end = start
+			if _, user := r.(*proto.User); user && len(items) >= n {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return nil, at, err
+		}
+		i := slices.Index(all, at.epoch)
+		switch {
+		case err == nil && i <= 0:
+			at = Mark{start: true, epoch: at.epoch}
+		case err == nil:
+			at = Mark{epoch: all[i-1], end: -1}
+		}
+		if err != nil || at.start || len(items) >= n {
+			slices.Reverse(items)
+			return Join(items), at, nil
+		}
+	}
+}
+
+// appendItems adds a record's items, last one first.
+func appendItems(items []Item, h proto.Header, r proto.Record) []Item {
+	switch r := r.(type) {
+	case *proto.User:
+		return append(items, Item{Time: h.Time, Role: "user", Text: parse(r.Message).Content})
+	case *proto.Assistant:
+		m := parse(r.Message)
+		for i := len(m.Calls) - 1; i >= 0; i-- {
+			c := m.Calls[i].Function
+			items = append(items, Item{Time: h.Time, Role: "call", Call: &Call{Tool: c.Name, Args: c.Arguments}})
+		}
+		if m.Content == "" && m.Reasoning == "" {
+			return items
+		}
+		return append(items, Item{Time: h.Time, Role: "assistant", Text: m.Content, Thinking: m.Reasoning})
+	case *proto.Tool:
+		c := &Call{ID: r.Call, Ended: true, Outcome: r.Outcome, Code: r.Code, Class: r.Class, MS: r.MS, Dropped: r.Dropped}
+		return append(items, Item{Time: h.Time, Role: "result", Text: parse(r.Message).Content, Call: c})
+	case *proto.TurnEnd:
+		text := ""
+		if r.Outcome != proto.TurnAnswered {
+			text = strings.TrimSpace(string(r.Outcome) + ". " + r.Text)
+		}
+		return append(items, Item{Time: h.Time, Role: "turn", Text: text})
+	default:
+		return items
+	}
+}
+
+// Join puts results (role "result") to their calls: they follow in the same
+// order.
+func Join(items []Item) []Item {
+	out := make([]Item, 0, len(items))
+	waiting := []int{}
+	for _, it := range items {
+		switch it.Role {
+		case "result":
+			if len(waiting) == 0 {
+				it.Role = "call"
+				if it.Call == nil {
+					it.Call = &Call{}
+				}
+				it.Call.Tool = "a tool"
+				out = append(out, it)
+				continue
+			}
+			c := &out[waiting[0]]
+			waiting = waiting[1:]
+			if it.Call != nil {
+				it.Call.Tool, it.Call.Args = c.Call.Tool, c.Call.Args
+				c.Call = it.Call
+			}
+			c.Text = it.Text
+		case "call":
+			waiting = append(waiting, len(out))
+			out = append(out, it)
+		default:
+			waiting = waiting[:0]
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// FromPast makes items of what loopd tells, which does not know how calls ended.
+func FromPast(p *proto.Past) []Item {
+	t, err := proto.ParseTime(p.Time)
+	if err != nil {
+		t = time.Time{}
+	}
+	switch p.Role {
+	case "tool":
+		return []Item{{Time: t, Role: "result", Text: p.Text}}
+	case "turn":
+		text := ""
+		if p.Text != string(proto.TurnAnswered) {
+			text = p.Text
+		}
+		return []Item{{Time: t, Role: "turn", Text: text}}
+	case "assistant":
+		var out []Item
+		if p.Text != "" || p.Thinking != "" {
+			out = append(out, Item{Time: t, Role: "assistant", Text: p.Text, Thinking: p.Thinking})
+		}
+		if p.Tool != "" {
+			out = append(out, Item{Time: t, Role: "call", Call: &Call{Tool: p.Tool, Args: p.Args}})
+		}
+		return out
+	default:
+		return []Item{{Time: t, Role: p.Role, Text: p.Text}}
+	}
+}

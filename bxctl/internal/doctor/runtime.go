@@ -1,0 +1,358 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/report"
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock: the lock of up, and the state that it writes, fit together.
+func lock(x *exam) {
+	s := x.running()
+	looked := filepath.Join(x.Layout.Run, "up.lock")
+	state := filepath.Join(x.Layout.Run, "up.json")
+	switch {
+	case s.lockErr != nil:
+		x.bad(Fail, looked, "the lock of bxctl up can't be looked at: "+s.lockErr.Error(), "run bxctl as the user that ran bxctl up, or remove the file if it is no regular one")
+		return
+	case s.stateErr != nil:
+		f := Finding{Looked: state, Verdict: Fail, Detail: "the state of bxctl up can't be read: " + s.stateErr.Error(), Mend: "bxctl down; bxctl up --detach"}
+		if s.pid == 0 && !errors.Is(s.stateErr, fs.ErrPermission) {
+			f.Mend, f.Fix, f.mend = "bxctl doctor --fix removes it; bxctl up writes it anew", "remove "+x.under(state), func() error { return x.remove(state) }
+		}
+		x.add(f)
+	case s.pid < 0:
+		x.bad(Warn, looked, "Boxmaker runs in another container, where this bxctl can't see it", "run bxctl doctor there")
+	case s.pid > 0 && s.up == nil:
+		x.bad(Fail, state, fmt.Sprintf("bxctl up runs (pid %d) and its state is not there", s.pid), "bxctl down; bxctl up --detach")
+	case s.pid > 0 && s.up.PID != s.pid:
+		x.bad(Fail, state, fmt.Sprintf("the state is of process %d, and process %d holds the lock", s.up.PID, s.pid), "bxctl down; bxctl up --detach")
+	case s.pid > 0:
+		x.ok(looked, "bxctl up runs, pid %d", s.pid)
+	case s.up != nil && s.up.State == "failed":
+		x.add(Finding{Looked: state, Verdict: Fail, Detail: "the last bxctl up ended because " + term.Line(s.up.Reason), Mend: "mend that, then: bxctl up --detach", Runbook: "role-crashes"})
+	case s.up != nil:
+		x.leftBehind(state)
+	default:
+		x.ok(looked, "free: Boxmaker does not run")
+	}
+}
+
+// leftBehind: up was killed; the kernel should have ended its roles.
+func (x *exam) leftBehind(state string) {
+	var alive []string
+	for _, r := range x.running().up.Roles {
+		if r.PID > 1 && r.Start != 0 && x.startOf(r.PID) == r.Start {
+			alive = append(alive, fmt.Sprintf("%s (pid %d)", r.Name, r.PID))
+		}
+	}
+	if len(alive) > 0 {
+		x.bad(Fail, state, "bxctl up is gone, and these of its programs still run: "+strings.Join(alive, ", "), "bxctl up --detach ends them and starts them anew")
+		return
+	}
+	x.add(Finding{Looked: state, Verdict: Warn, Detail: "the last bxctl up ended without tidying up (it was killed, or the machine lost power)",
+		Mend: "bxctl up --detach tidies up; so does bxctl doctor --fix", Fix: "remove " + x.under(state), mend: func() error { return x.remove(state) }})
+}
+
+// daemons: every role runs, and has not been restarted again and again.
+func daemons(x *exam) {
+	s := x.running()
+	looked := filepath.Join(x.Layout.Run, "up.json")
+	if s.pid == 0 || s.up == nil {
+		x.add(Finding{Looked: looked, Verdict: Skipped, Detail: "Boxmaker does not run", Mend: "start it with bxctl up --detach, then run bxctl doctor again to see the rest"})
+		return
+	}
+	if s.up.State != "running" {
+		x.bad(Warn, looked, "bxctl up is "+s.up.State+": "+term.Line(s.up.Reason), "wait until it has ended, then: bxctl up --detach")
+	}
+	for _, r := range s.up.Roles {
+		x.daemon(r)
+	}
+}
+
+func (x *exam) daemon(r report.Role) {
+	log := filepath.Join(x.Layout.Log, r.Name+".log")
+	last := ""
+	if r.Exit != "" {
+		last = ", last: " + term.Line(r.Exit)
+	}
+	switch {
+	case r.State != "running":
+		x.bad(Fail, r.Name, fmt.Sprintf("%s does not run (%s, restarted %d times%s)", r.Name, r.State, r.Restarts, last), "see why at the end of "+log)
+	case x.startOf(r.PID) == 0:
+		x.bad(Fail, r.Name, fmt.Sprintf("%s should run as process %d, and there is no such process", r.Name, r.PID), "bxctl down; bxctl up --detach")
+	case r.Start != 0 && x.startOf(r.PID) != r.Start:
+		x.bad(Fail, r.Name, fmt.Sprintf("process %d is another program than %s", r.PID, r.Name), "bxctl down; bxctl up --detach")
+	case r.Restarts >= 3:
+		x.bad(Fail, r.Name, fmt.Sprintf("%s was restarted %d times%s: it crashes again and again", r.Name, r.Restarts, last), "see why in "+log)
+	case r.Restarts > 0:
+		x.bad(Warn, r.Name, fmt.Sprintf("%s was restarted %d times%s", r.Name, r.Restarts, last), "see why in "+log)
+	default:
+		x.ok(r.Name, "pid %d, since %s", r.PID, term.When(r.Since, x.Now()))
+	}
+	for _, m := range r.Missing {
+		x.add(Finding{Looked: r.Name, Verdict: Warn, Detail: "protection is missing: " + term.Line(m), Mend: "see the rows of kernel and confinement", Runbook: "doctor-confinement"})
+	}
+}
+
+// startOf gives the kernel's start time of a process, 0 if it is not there.
+func (x *exam) startOf(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("%s/%d/stat", x.Proc, pid))
+	if err != nil {
+		return 0
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(f) < 20 || f[0] == "Z" {
+		return 0
+	}
+	var n uint64
+	if _, err := fmt.Sscan(f[19], &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+// versions: what runs is what lies on disk.
+func versions(x *exam) {
+	s := x.running()
+	if s.pid <= 0 || s.up == nil {
+		x.skip("the running programs", "Boxmaker does not run")
+		return
+	}
+	before := len(x.findings)
+	mend := "take the new programs over: bxctl down; bxctl up --detach"
+	say := func(looked, detail string) {
+		x.add(Finding{Looked: looked, Verdict: Fail, Detail: detail, Mend: mend, Runbook: "version-mismatch"})
+	}
+	if s.up.Version != x.Version {
+		say("bxctl up", fmt.Sprintf("the running bxctl up is version %.40q, this bxctl is %.40q", s.up.Version, x.Version))
+	}
+	if st := x.loopd().st; st != nil && st.Version != x.Version {
+		say("loopd", fmt.Sprintf("the running loopd is version %.40q, this bxctl is %.40q", st.Version, x.Version))
+	}
+	hidden := 0
+	for _, r := range append([]report.Role{{Name: "bxctl", PID: s.pid}}, s.up.Roles...) {
+		if r.PID == 0 || r.Name == "llama" {
+			continue
+		}
+		exe, err := os.Readlink(fmt.Sprintf("%s/%d/exe", x.Proc, r.PID))
+		if err != nil {
+			hidden++
+			continue
+		}
+		want := filepath.Join(filepath.Dir(x.Self), r.Name)
+		if exe != want {
+			say(exe, fmt.Sprintf("%s (pid %d) runs from %s and not from %s: the program was replaced since it started, or another bxctl started it", r.Name, r.PID, term.Line(exe), want))
+		}
+	}
+	if len(x.findings) == before {
+		note := ""
+		if hidden > 0 {
+			note = fmt.Sprintf("; the files of %d processes can't be seen by this user", hidden)
+		}
+		x.ok("the running programs", "version %s%s", x.Version, note)
+	}
+}
+
+// sockets: each is there and answered while Boxmaker runs, and gone when not.
+func sockets(x *exam) {
+	before := len(x.findings)
+	served := map[string]bool{}
+	for _, r := range x.roles() {
+		for _, path := range x.socketsOf(r.Name) {
+			served[path] = true
+			x.served(r, path)
+		}
+	}
+	_ = filepath.WalkDir(x.Layout.Run, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeSocket != 0 && !served[path] {
+			x.stray(path)
+		}
+		return nil
+	})
+	if len(x.findings) == before {
+		x.ok(x.Layout.Run, "%d sockets, each answered", len(served))
+	}
+}
+
+func (x *exam) socketsOf(role string) []string {
+	l := x.Layout
+	switch role {
+	case "loopd":
+		return []string{l.Socket("loopd", "bxctl", "loop")}
+	case "inferproxy":
+		return []string{l.Socket("inferproxy", "loopd", "infer")}
+	case "practice", "llama":
+		return []string{l.Socket(role, "inferproxy", "llama")}
+	}
+	return nil
+}
+
+func (x *exam) served(r report.Role, path string) {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.bad(Fail, path, "the socket of "+r.Name+" is not there: it was removed under it", "bxctl down; bxctl up --detach")
+		return
+	case err != nil:
+		x.bad(Fail, path, err.Error(), "run bxctl as the user that ran bxctl up")
+		return
+	case st.Mode().Type() != fs.ModeSocket:
+		x.bad(Fail, path, "there is no socket but another file", "bxctl down; move that file away; bxctl up --detach")
+		return
+	}
+	if err := knock(path); err != nil {
+		x.bad(Fail, path, "nobody answers on the socket of "+r.Name+": "+err.Error(), "bxctl down; bxctl up --detach")
+	}
+}
+
+// stray is a socket that no running role serves.
+func (x *exam) stray(path string) {
+	err := knock(path)
+	switch {
+	case err == nil:
+		x.bad(Fail, path, "a program answers here that bxctl up did not start", "find it (ss -xlp) and end it: it could pose as one of ours")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		x.add(Finding{Looked: path, Verdict: Warn, Detail: "a socket that nobody serves was left behind", Mend: "bxctl up removes it; so does bxctl doctor --fix",
+			Fix: "remove " + x.under(path), mend: func() error {
+				if err := knock(path); !errors.Is(err, syscall.ECONNREFUSED) {
+					return errors.New("somebody answers now")
+				}
+				return x.remove(path)
+			}})
+	default:
+		x.bad(Warn, path, "it can't be told whether somebody answers here: "+err.Error(), "look with: ss -xl")
+	}
+}
+
+// knock connects to a socket and sends nothing.
+func knock(path string) error {
+	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	c, err := net.DialTimeout("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), 2*time.Second)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return op.Err
+		}
+		return err
+	}
+	return c.Close()
+}
+
+// loopd: its own word about itself.
+func loopd(x *exam) {
+	path := x.Layout.Socket("loopd", "bxctl", "loop")
+	s := x.loopd()
+	if x.running().pid == 0 && s.err != nil {
+		x.skip(path, "Boxmaker does not run")
+		return
+	}
+	if s.err != nil {
+		text, key := split(s.err)
+		x.add(Finding{Looked: path, Verdict: Fail, Detail: "loopd does not answer: " + text, Mend: "see the end of " + filepath.Join(x.Layout.Log, "loopd.log"), Runbook: first(key, "loopd-silent")})
+		return
+	}
+	before := len(x.findings)
+	if s.st.State != "ready" {
+		text, key := split(errors.New(s.st.Detail))
+		x.add(Finding{Looked: path, Verdict: Warn, Detail: "loopd is " + s.st.State + ": " + term.Line(text), Mend: "it goes on trying; see the rows of upstream", Runbook: first(key, "not-ready")})
+	}
+	for _, c := range s.st.Checks {
+		if c.State == "failed" {
+			x.add(Finding{Looked: "self-test " + c.Name, Verdict: Fail, Detail: term.Line(c.Detail), Mend: "see the runbook", Runbook: first(c.Runbook, "selftest-"+c.Name)})
+		}
+	}
+	x.rows("confinement of loopd: ", s.st.Confinement)
+	if len(x.findings) == before {
+		x.ok(path, "ready, %d checks of its self-test, baseline %s tokens", len(s.st.Checks), term.Count(s.st.Baseline))
+	}
+}
+
+func (x *exam) rows(what string, rows []proto.Check) {
+	for _, c := range rows {
+		if c.State != "ok" && c.State != "skipped" {
+			x.add(Finding{Looked: what + c.Name, Verdict: Warn, Detail: term.Line(c.Detail), Mend: "see the runbook", Runbook: first(c.Runbook, "doctor-confinement")})
+		}
+	}
+}
+
+// server: what the inference server is, against what was expected of it.
+func server(x *exam) {
+	c, s := x.config(), x.server()
+	if s.err != nil || s.health != nil || s.absent || s.props.Build == "" {
+		x.skip(s.addr.String(), "the server can't be asked now")
+		return
+	}
+	ld, before := filepath.Join(x.Layout.Config, "loopd.toml"), len(x.findings)
+	bad := func(key, detail, mend string) {
+		x.add(Finding{Looked: s.addr.String(), Verdict: Fail, Detail: detail, Mend: mend, Runbook: key})
+	}
+	p, e := s.props, c.loopd.Expect
+	if e.Template != "" && !strings.EqualFold(e.Template, p.Hash()) {
+		bad("selftest-template", fmt.Sprintf("the chat template is another one than pinned: %.16s… instead of %.16s…", first(p.Hash(), "none"), e.Template),
+			"serve the pinned template (--chat-template-file); or, after bxctl measure has shown that the new one is good, put its hash into expect.template in "+ld)
+	}
+	if e.Context > 0 && p.Settings.Window < e.Context {
+		bad("selftest-context", fmt.Sprintf("a slot has %s tokens, expected are %s", term.Count(p.Settings.Window), term.Count(e.Context)),
+			fmt.Sprintf("start llama-server with -c %d (for %d slots), or lower expect.context in %s", e.Context*int64(p.Slots), p.Slots, ld))
+	}
+	if room := int64(c.loopd.Sampling.MaxTokens + baselineRoom); p.Settings.Window < room {
+		bad("selftest-context", fmt.Sprintf("a slot has %s tokens, and a completion may need %s", term.Count(p.Settings.Window), term.Count(room)),
+			"start llama-server with a larger -c, or lower sampling.max_tokens in "+ld)
+	}
+	if need := max(c.loopd.Slots.Main, c.loopd.Slots.Background) + 1; p.Slots < max(need, e.Slots) {
+		bad("selftest-slots", fmt.Sprintf("the server has %d slots, and %d are needed", p.Slots, max(need, e.Slots)),
+			fmt.Sprintf("start llama-server with -np %d and -c for all slots together", max(need, e.Slots)))
+	}
+	if !strings.HasPrefix(p.Build, e.Build) {
+		bad("selftest-server", fmt.Sprintf("the server is build %.40q, expected is %.40q", p.Build, e.Build), "read its release notes, then change expect.build in "+ld)
+	}
+	if p.Template == "" && p.Role != "router" {
+		bad("selftest-template", "the server has no chat template", "start llama-server with --jinja and a model that has one")
+	}
+	if len(x.findings) == before {
+		pinned := "pinned"
+		if e.Template == "" {
+			pinned = "not pinned; bxctl measure prints what to expect"
+		}
+		x.ok(s.addr.String(), "%d slots of %s tokens, template %.16s (%s)", p.Slots, term.Count(p.Settings.Window), p.Hash(), pinned)
+	}
+}
+
+// ExitCode is the exit code of a report.
+func (r Report) ExitCode() int {
+	switch r.Verdict {
+	case Fail:
+		return ExitFailures
+	case Warn:
+		return ExitWarnings
+	case OK, Skipped:
+		return fault.OK
+	default:
+		return fault.Failed
+	}
+}
+
+// Exit codes of bxctl doctor beside 0.
+const (
+	ExitWarnings = 5
+	ExitFailures = 6
+)
