@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -104,25 +105,61 @@ func (b *Boot) Run(ctx context.Context) (agent.Serving, error) {
 		return agent.Serving{}, err
 	}
 	system := prompt.SystemMessage(b.cfg.System)
+	breaks := 0
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		report, err := selftest.Run(ctx, b.selftest(sampling, system))
 		if err == nil {
 			return b.passed(report, sampling, system), nil
 		}
-		if ctx.Err() != nil {
+		var e *llama.Error
+		switch {
+		case ctx.Err() != nil:
 			return agent.Serving{}, ctx.Err()
-		}
-		if !waits(err) {
+		case !errors.As(err, &e):
+			return agent.Serving{}, err
+		case e.Why == proto.WhyUnreachable:
+			b.wait(absence(e))
+		case brokeOff(e) && breaks < maxBreaks:
+			breaks++
+			b.wait("the inference server broke off in the middle of the self-test (" + e.Message + "), which is tried again (see runbook: " + e.Runbook() + ")")
+		default:
 			return agent.Serving{}, err
 		}
-		b.cfg.Log.Warn("waiting for the inference server", "error", err.Error())
-		b.update(func(s *proto.Status) { s.State, s.Detail, s.Checks = "waiting", err.Error(), []proto.Check{} })
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return agent.Serving{}, ctx.Err()
 		}
 	}
+}
+
+const (
+	away    = "the inference server cannot be reached; start it, or check the address that inferproxy was given (see runbook: server-unreachable)"
+	loading = "the inference server is loading its model"
+)
+
+// absence says why a server is not there yet.
+func absence(e *llama.Error) string {
+	if e.Status == http.StatusServiceUnavailable {
+		return loading
+	}
+	return away
+}
+
+// maxBreaks is how often a server may die during the self-test before it counts as
+// one that does not fit.
+const maxBreaks = 4
+
+// brokeOff tells a server that died or failed at work, as one does that is just
+// being restarted, from one that gave an answer that does not do.
+func brokeOff(e *llama.Error) bool {
+	return e.Why == proto.WhyCut || e.Why == proto.WhyServerError && e.Retry
+}
+
+// wait says in status and log why no turn can start yet.
+func (b *Boot) wait(detail string) {
+	b.cfg.Log.Warn("waiting for the inference server", "detail", detail)
+	b.update(func(s *proto.Status) { s.State, s.Detail, s.Checks = "waiting", detail, []proto.Check{} })
 }
 
 // selftest configures the self-test with the very bytes that sessions will send.
@@ -137,17 +174,18 @@ func (b *Boot) selftest(sampling, system jsontext.Value) selftest.Config {
 			b.update(func(s *proto.Status) { s.State, s.Detail, s.Checks = "starting", "", append(s.Checks, c) })
 		},
 		Wait: func(ev llama.Event) {
-			if _, loading := ev.(llama.Loading); loading {
-				b.update(func(s *proto.Status) { s.State, s.Detail = "waiting", "the inference server is loading its model" })
+			detail := ""
+			switch ev.(type) {
+			case llama.Loading:
+				detail = loading
+			case llama.Unreachable:
+				detail = away
+			default:
+				return
 			}
+			b.update(func(s *proto.Status) { s.State, s.Detail = "waiting", detail })
 		},
 	}
-}
-
-// waits tells a server that is not there yet from one that does not fit.
-func waits(err error) bool {
-	var e *llama.Error
-	return errors.As(err, &e) && e.Why == proto.WhyUnreachable
 }
 
 func (b *Boot) sampling() (jsontext.Value, error) {
