@@ -85,6 +85,20 @@ func (v *Server) stop() {
 	v.wg.Wait()
 }
 
+// Hold kills the server and keeps it away until Resume: nobody listens then.
+func (v *Server) Hold() { v.stop() }
+
+// Resume starts a server that was held, with further flags.
+func (v *Server) Resume(args ...string) {
+	v.s.TB.Helper()
+	v.mu.Lock()
+	v.end, v.args = false, append(v.args, args...)
+	v.mu.Unlock()
+	if err := v.start(); err != nil {
+		v.s.TB.Fatal(err)
+	}
+}
+
 // Fault orders a failure, such as {"kind":"stall"}; the server needs -faults.
 func (v *Server) Fault(order string) {
 	v.s.TB.Helper()
