@@ -44,7 +44,8 @@ func TestRender(t *testing.T) {
 			in: Input{Thinking: true, Messages: []Message{
 				{Role: "user", Content: "x"},
 				{Role: "assistant", Reasoning: "two\n", Content: "Both.\n", Calls: []ToolUse{{"a", jsontext.Value(`{"p":"q\nr","n":[1,{"k":null}]}`)}, {"b", jsontext.Value(`{}`)}}},
-				{Role: "tool", Content: "one"}, {Role: "tool", Content: "two"},
+				{Role: "tool", Content: "one"},
+				{Role: "tool", Content: "two"},
 			}},
 			want: "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<think>\ntwo\n</think>\n\nBoth.\n<tool_call>\n<function=a>\n<parameter=p>\nq\nr\n</parameter>\n<parameter=n>\n[1, {\"k\": null}]\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=b>\n</function>\n</tool_call><|im_end|>\n" +
 				"<|im_start|>user\n<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n" + withThinking,
