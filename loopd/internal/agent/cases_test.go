@@ -230,9 +230,10 @@ func TestCase_P27_P31_HugeResultIsCappedOnce(t *testing.T) {
 	r := newRig(t)
 	r.window = 1 << 20
 	r.set.Limits.ToolRounds = 100
+	r.set.Limits.Result = 4 << 10
 	r.start()
 	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
-		size := 40 << 10
+		size := 10 << 10
 		if strings.Contains(c.Args, `"n":0}`) {
 			size = 2 << 20
 		}

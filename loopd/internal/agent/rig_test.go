@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds every wait of these tests; it is not a figure of speed.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A rig is an agent on a real store, a scripted llama-server and a brokerd.
 type rig struct {

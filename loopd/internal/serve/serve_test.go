@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds each wait; it is not a figure of speed.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 type house struct {
 	t      *testing.T
