@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 }
 
 func parse(args []string, stderr io.Writer) (c forward.Config, listen string, err error) {
-	c = forward.Config{DialTimeout: 10 * time.Second, Log: slog.New(slog.NewJSONHandler(stderr, nil)).With("daemon", "inferproxy")}
+	c = forward.Config{DialTimeout: 10 * time.Second, Linger: 10 * time.Second, Log: slog.New(slog.NewJSONHandler(stderr, nil)).With("daemon", "inferproxy")}
 	f := flag.NewFlagSet("inferproxy", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // run tells of errors, once
 	f.StringVar(&listen, "listen", "", "Unix socket to serve; a socket handed over with LISTEN_FDS=1 goes first")

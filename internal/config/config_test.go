@@ -96,6 +96,10 @@ func TestMistakes(t *testing.T) {
 		{"unknown key, inline table", "server = { uri = \"x\" }\n", `f.toml:1: unknown key "uri" in [server]; did you mean "url"? (see runbook: config-unknown-key)`},
 		{"unknown table", "[servr]\nidle = \"1s\"\n", `f.toml:1: unknown key "servr"; did you mean "server"? (see runbook: config-unknown-key)`},
 		{"two unknown keys", "qqqqqq = 1\nzzzzzz = 2\n", `f.toml:1: unknown key "qqqqqq" (and 1 more unknown); known here: name, model, output, fast, temperature, skip, waits, until, bot_token, owner, server, jobs, aliases (see runbook: config-unknown-key)`},
+		{
+			"key of several tables", "url = \"x\"\n",
+			`f.toml:1: unknown key "url"; known here: name, model, output, fast, temperature, skip, waits, until, bot_token, owner, server, jobs, aliases (see runbook: config-unknown-key)`,
+		},
 		{"key under the wrong heading", "[server]\ntemperature = 0.5\n", `f.toml:2: unknown key "temperature" in [server]; known here: url, idle, slots, template_hash (see runbook: config-unknown-key)`},
 		{"other case", "Name = \"x\"\n", `f.toml:1: key "Name": keys have only lower-case letters, digits and _; did you mean "name"? (see runbook: config-unknown-key)`},
 		{"other case of a known key beside it", "name = \"x\"\nNAME = \"y\"\n", `f.toml:2: key "NAME": keys have only lower-case letters, digits and _; did you mean "name"? (see runbook: config-unknown-key)`},
@@ -150,6 +154,14 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("%T is not an *Error", err)
 			}
 		})
+	}
+}
+
+// The library quotes little from the file in its messages; whatever it does is
+// taken out, since a syntax error can stand inside a secret.
+func TestSyntaxErrorsQuoteNothing(t *testing.T) {
+	if got := bare(`unable to parse "hunter2": bad "x"`); got != "unable to parse …: bad …" {
+		t.Error(got)
 	}
 }
 
@@ -233,8 +245,25 @@ func TestDurationAndSize(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ text, want string }{
-		{"64KiB", "64KiB"}, {"1024KiB", "1MiB"}, {"0B", "0B"}, {"0GiB", "0B"}, {"1536MiB", "1536MiB"}, {"7B", "7B"}, {"8589934591GiB", "8589934591GiB"},
-		{"8589934592GiB", ""}, {"99999999999999999999B", ""}, {"-1B", ""}, {"+1B", ""}, {"64", ""}, {"64KB", ""}, {"1.5GiB", ""}, {"", ""}, {"KiB", ""}, {"1 KiB", ""}, {"1_0B", ""}, {"0x10B", ""},
+		{"64KiB", "64KiB"},
+		{"1024KiB", "1MiB"},
+		{"0B", "0B"},
+		{"0GiB", "0B"},
+		{"1536MiB", "1536MiB"},
+		{"7B", "7B"},
+		{"8589934591GiB", "8589934591GiB"},
+		{"8589934592GiB", ""},
+		{"99999999999999999999B", ""},
+		{"-1B", ""},
+		{"+1B", ""},
+		{"64", ""},
+		{"64KB", ""},
+		{"1.5GiB", ""},
+		{"", ""},
+		{"KiB", ""},
+		{"1 KiB", ""},
+		{"1_0B", ""},
+		{"0x10B", ""},
 	} {
 		var s Size
 		err := s.UnmarshalText([]byte(tc.text))

@@ -101,8 +101,10 @@ func confine(c Confinement) []proto.Check {
 
 	status, err := seen.read()
 	if err = errors.Join(seenErr, err); err != nil {
-		return []proto.Check{{Name: "confinement", State: "failed", Runbook: "confinement-unknown",
-			Detail: fmt.Sprintf("/proc/self/status cannot be read (%v), so that nothing can be said for certain", err)}}
+		return []proto.Check{{
+			Name: "confinement", State: "failed", Runbook: "confinement-unknown",
+			Detail: fmt.Sprintf("/proc/self/status cannot be read (%v), so that nothing can be said for certain", err),
+		}}
 	}
 	return []proto.Check{
 		checkPrivileges(status, errors.Join(errs...)),

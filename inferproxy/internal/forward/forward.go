@@ -34,14 +34,11 @@ const Unreachable = "HTTP/1.1 502 Bad Gateway\r\n" +
 	"Connection: close\r\n\r\n" +
 	"inferproxy cannot reach its upstream server"
 
-// linger is how long the other direction may go on after one has failed, and
-// how long a client may take to hear that there is no upstream.
-const linger = 10 * time.Second
-
 // Config is what a forwarder needs to know.
 type Config struct {
 	Network, Address string        // the upstream: "tcp" and host:port, or "unix" and a path
 	DialTimeout      time.Duration // until the upstream counts as unreachable
+	Linger           time.Duration // for the other way after one has failed, and for a client to hear of it
 	Conns            int           // connections at once; more wait in the socket's queue
 	Rate             float64       // connections accepted in a second, bursts of as many included
 	Peers            []uint32      // user ids that may connect
@@ -118,7 +115,7 @@ func (c Config) serve(ctx context.Context, client *net.UnixConn, n *Counts) {
 		if ctx.Err() == nil {
 			n.Unreachable.Add(1)
 			c.Log.Warn("upstream unreachable", "kind", Kind(err), "ms", time.Since(start).Milliseconds())
-			refuse(client)
+			c.refuse(client)
 		}
 		return
 	}
@@ -129,7 +126,7 @@ func (c Config) serve(ctx context.Context, client *net.UnixConn, n *Counts) {
 	if !ok { // cannot be: see Config.Network
 		return
 	}
-	in, out, err := pass(client, up)
+	in, out, err := c.pass(client, up)
 	if err != nil && ctx.Err() == nil {
 		n.Broken.Add(1)
 		c.Log.Info("connection broke", "kind", Kind(err), "in", in, "out", out, "ms", time.Since(start).Milliseconds())
@@ -153,14 +150,14 @@ func (c Config) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // pass copies both ways until both ways have ended.
-func pass(client, up stream) (in, out int64, err error) {
+func (c Config) pass(client, up stream) (in, out int64, err error) {
 	first := make(chan error, 1)
 	go func() {
 		var err error
-		in, err = half(up, client)
+		in, err = c.half(up, client)
 		first <- err
 	}()
-	out, err = half(client, up)
+	out, err = c.half(client, up)
 	err = errors.Join(<-first, err)
 	return in, out, err
 }
@@ -168,12 +165,12 @@ func pass(client, up stream) (in, out int64, err error) {
 // half copies one way. io.Copy moves the bytes inside the kernel where one side
 // is TCP, hence no wrapper around either. After an error the other way gets a
 // little time: a server may answer and close before it has read everything.
-func half(dst, src stream) (int64, error) {
+func (c Config) half(dst, src stream) (int64, error) {
 	n, err := io.Copy(dst, src)
 	dst.CloseWrite()
 	if err != nil {
 		src.CloseRead()
-		end := time.Now().Add(linger)
+		end := time.Now().Add(c.Linger)
 		dst.SetDeadline(end)
 		src.SetDeadline(end)
 	}
@@ -184,8 +181,8 @@ func half(dst, src stream) (int64, error) {
 // first, because HTTP clients take an answer without a question for a fault,
 // and it reads what else comes, because closing on unread bytes would make the
 // client's kernel throw the answer away.
-func refuse(client *net.UnixConn) {
-	client.SetDeadline(time.Now().Add(linger))
+func (c Config) refuse(client *net.UnixConn) {
+	client.SetDeadline(time.Now().Add(c.Linger))
 	if _, err := client.Read(make([]byte, 512)); err != nil {
 		return
 	}

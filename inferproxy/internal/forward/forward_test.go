@@ -52,7 +52,7 @@ func start(t testing.TB, network, address string, change func(*Config)) *proxy {
 	t.Helper()
 	p := &proxy{path: filepath.Join(shortDir(t), "run", "in.sock"), counts: new(Counts), logs: new(safeBuffer)}
 	c := Config{
-		Network: network, Address: address, DialTimeout: 10 * time.Second, Conns: 64, Rate: 1e6,
+		Network: network, Address: address, DialTimeout: 10 * time.Second, Linger: time.Hour, Conns: 64, Rate: 1e6,
 		Peers: []uint32{uint32(os.Geteuid())}, Log: slog.New(slog.NewJSONHandler(p.logs, nil)),
 	}
 	if change != nil {
@@ -438,6 +438,76 @@ func TestAnswerBeforeTheWholeRequest(t *testing.T) {
 	})
 }
 
+// When a server reads no more, its client hears so, though the server still
+// has something to say.
+func TestServerReadsNoMore(t *testing.T) {
+	release := make(chan struct{})
+	p := start(t, "unix", upstream(t, "unix", func(c stream) {
+		c.CloseRead()
+		<-release
+		io.WriteString(c, "answer")
+	}), nil)
+	c := p.dial(t)
+	if err := send(c, noise(4<<20, 1), 1); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("got %v, want %v", err, syscall.EPIPE)
+	}
+	close(release)
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// A connection whose upstream is dead gives its place to the next client,
+// although its own client keeps it open: one that only waits, and one that
+// does not even read.
+func TestDeadUpstreamFreesItsPlace(t *testing.T) {
+	for name, dead := range map[string]func(c stream){
+		"silent client": func(c stream) {
+			c.(*net.TCPConn).SetLinger(0) // a reset
+		},
+		"deaf client": func(c stream) {
+			c.CloseRead()
+			c.Write(make([]byte, 64<<20)) // more than all buffers
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int64
+			network := map[string]string{"silent client": "tcp", "deaf client": "unix"}[name]
+			p := start(t, network, upstream(t, network, func(c stream) {
+				c.Read(make([]byte, 1))
+				if n.Add(1) == 1 {
+					dead(c)
+					return
+				}
+				io.WriteString(c, "served")
+			}), func(c *Config) { c.Conns, c.Linger = 1, 10*time.Millisecond })
+			first := p.dial(t)
+			io.WriteString(first, "q")
+			if name == "deaf client" {
+				for err := error(nil); err == nil; { // until the forwarder has met the closed half
+					_, err = io.WriteString(first, "more")
+				}
+			}
+			second := p.dial(t)
+			io.WriteString(second, "q")
+			second.CloseWrite()
+			if got, err := io.ReadAll(second); string(got) != "served" {
+				t.Errorf("%q %v", got, err)
+			}
+		})
+	}
+}
+
+// An HTTP client takes an answer before its question for a fault.
+func TestNoAnswerWithoutAQuestion(t *testing.T) {
+	p := start(t, "unix", "/nowhere", nil)
+	c := p.dial(t)
+	c.CloseWrite()
+	if got, _ := io.ReadAll(c); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestManyAtOnce(t *testing.T) {
 	networks(t, func(t *testing.T, network string) {
 		p := start(t, network, upstream(t, network, echo), nil)
@@ -465,7 +535,13 @@ func TestManyAtOnce(t *testing.T) {
 // a client that waits for its turn, and one that says nothing to a 502.
 func TestEndLetsNothingHang(t *testing.T) {
 	t.Run("streams", func(t *testing.T) {
-		p := start(t, "unix", upstream(t, "unix", echo), func(c *Config) { c.Conns = 2 })
+		release := make(chan struct{})
+		up := upstream(t, "unix", func(c stream) { // one that does not care for an end of file
+			io.CopyN(c, c, 1)
+			<-release
+		})
+		t.Cleanup(func() { close(release) })
+		p := start(t, "unix", up, func(c *Config) { c.Conns = 2 })
 		idle, busy, waiting := p.dial(t), p.dial(t), p.dial(t)
 		for _, c := range []*net.UnixConn{idle, busy} {
 			io.WriteString(c, "x")
