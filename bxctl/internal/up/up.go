@@ -85,7 +85,7 @@ func broken(what string, err error) error {
 // prepare reads the configuration and finds what it needs.
 func (o Options) prepare() (Input, error) {
 	s, p, err := setup.Load(o.Layout)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, at := os.Lstat(filepath.Join(o.Layout.Config, setup.FileBxctl)); err != nil && errors.Is(at, fs.ErrNotExist) {
 		return Input{}, &fault.Fault{
 			Code: fault.Usage, What: "Boxmaker is not set up in " + o.Layout.Home,
 			Do: "run bxctl init (for the practice model), or bxctl init --upstream http://HOST:PORT", Key: "not-set-up",
