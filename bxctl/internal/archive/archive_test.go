@@ -102,10 +102,9 @@ func sample(t *testing.T) Files {
 		&proto.User{Origin: "o2", Surface: proto.SurfaceAsk, Message: raw(`{"role":"user","content":"later"}`)},
 		&proto.TurnEnd{Origin: "o2", Outcome: proto.TurnStopped})
 	write(t, dir, "chat-b", 1, baseline(), &proto.User{Origin: "o3", Surface: proto.SurfaceAsk, Message: raw(`{"role":"user","content":"second"}`)})
-	for _, d := range []string{"UPPER", "empty"} { // no session id; no log
-		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	write(t, dir, "UPPER", 1, baseline()) // no session id
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	return Files{Dir: dir}
 }
