@@ -38,8 +38,10 @@ func firstByte(t *testing.T) []row {
 	}
 	a, b, c := median(path), median(ask), median(bare)
 	line := func(what string, d time.Duration) row {
-		return row{what, fmt.Sprintf("%.2f ms", (d-c).Seconds()*1e3), "<= 3 ms", d-c <= 3*time.Millisecond,
-			fmt.Sprintf("median %.2f ms against %.2f ms", d.Seconds()*1e3, c.Seconds()*1e3)}
+		return row{
+			what, fmt.Sprintf("%.2f ms", (d-c).Seconds()*1e3), "<= 3 ms", d-c <= 3*time.Millisecond,
+			fmt.Sprintf("median %.2f ms against %.2f ms", d.Seconds()*1e3, c.Seconds()*1e3),
+		}
 	}
 	return []row{
 		line("added time to first byte, path of ask (loop.sock to word)", a),
@@ -143,6 +145,8 @@ func tokenCost(t *testing.T) []row {
 		t.Fatal("no tokens were generated")
 	}
 	each := used / time.Duration(tokens)
-	return []row{{"processor time of loopd a streamed token", fmt.Sprintf("%.1f us", float64(each)/1e3), "<= 30 us", each <= 30*time.Microsecond,
-		fmt.Sprintf("%v over %d tokens", used, tokens)}}
+	return []row{{
+		"processor time of loopd a streamed token", fmt.Sprintf("%.1f us", float64(each)/1e3), "<= 30 us", each <= 30*time.Microsecond,
+		fmt.Sprintf("%v over %d tokens", used, tokens),
+	}}
 }

@@ -129,7 +129,7 @@ func refusedConfig(t *testing.T, s *stack.Stack, r stack.Result, says ...string)
 			t.Errorf("the owner is not told %q:\n%s", want, r.Stderr)
 		}
 	}
-	if m := keys[0].FindStringSubmatch(end); m == nil {
+	if m := seeRunbook.FindStringSubmatch(end); m == nil {
 		t.Errorf("no key of the runbook:\n%s", end)
 	} else {
 		checkKey(t, end, m[1])

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+var seeRunbook = regexp.MustCompile(`see runbook: ([a-z0-9-]+)`)
 
 // TestScripts runs testdata/script/*.txtar. Each script has a home of its own
 // ($BOXMAKER_HOME, empty at first) and nothing of it runs on when it ends.
@@ -77,7 +80,7 @@ func runbook(ts *testscript.TestScript, neg bool, args []string, book string) {
 		ts.Fatalf("usage: runbook stderr|FILE")
 	}
 	text := ts.ReadFile(args[0])
-	m := keys[0].FindStringSubmatch(text)
+	m := seeRunbook.FindStringSubmatch(text)
 	if m == nil {
 		ts.Fatalf("no \"(see runbook: key)\" in:\n%s", text)
 	}
