@@ -58,7 +58,7 @@ func (v view) check(t *testing.T, r stack.Result) {
 func checkKey(t *testing.T, text, key string) {
 	t.Helper()
 	var got []string
-	for _, m := range keys[0].FindAllStringSubmatch(text, -1) {
+	for _, m := range seeRunbook.FindAllStringSubmatch(text, -1) {
 		got = append(got, m[1])
 	}
 	if !slices.Equal(got, []string{key}) {
