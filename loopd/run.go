@@ -32,6 +32,9 @@ func (r *refusal) Unwrap() error { return r.err }
 // brokerGrace is how long a resumed call waits for a brokerd that is starting.
 const brokerGrace = 10 * time.Second
 
+// retryPause stands before a failed request is sent once more.
+const retryPause = 500 * time.Millisecond
+
 // run opens everything, confines the process, and serves until it is told to end.
 func run(d *daemon.Daemon, o options) error {
 	set := settings.Default()
@@ -74,7 +77,7 @@ func run(d *daemon.Daemon, o options) error {
 		Idle: time.Duration(set.Upstream.Idle), Reach: time.Duration(set.Upstream.Reach)}})
 	gate := slot.New(slot.Slot{Name: "main", ID: set.Slots.Main}, slot.Slot{Name: "background", ID: set.Slots.Background})
 	ag := agent.New(d.Context(), agent.Config{Store: store, Model: model, Broker: &broker.Client{Socket: o.broker, Grace: brokerGrace},
-		Gate: gate, Settings: set, Log: d.Log(), Now: time.Now})
+		Gate: gate, Settings: set, RetryPause: retryPause, Log: d.Log(), Now: time.Now})
 	bt := boot.New(boot.Config{Model: model, Settings: set, System: system, Log: d.Log()})
 	return serveAll(d, listeners, serve.Config{Agent: ag, Store: store, Peers: o.peers, Log: d.Log(), Status: func() *proto.Status {
 		s := bt.Status()

@@ -35,8 +35,11 @@ type Config struct {
 	Broker   *broker.Client
 	Gate     *slot.Gate
 	Settings settings.Settings
-	Log      *slog.Logger
-	Now      func() time.Time
+	// RetryPause stands before a request that is sent again: a server that has
+	// just died takes a moment to be seen as gone.
+	RetryPause time.Duration
+	Log        *slog.Logger
+	Now        func() time.Time
 }
 
 // Serving is what is known of the inference server once the self-test has passed.

@@ -70,10 +70,28 @@ func (c *conversation) startInfer(ctx context.Context, act turn.Infer) {
 			return finished{}
 		}
 		defer release()
+		if act.Again && !c.settle(ctx) {
+			return finished{}
+		}
 		started := c.a.cfg.Now()
 		got, err := c.a.cfg.Model.Chat(ctx, body, c.show)
 		return finished{records: c.a.outcome(ctx, got, err, expect, c.a.cfg.Now().Sub(started))}
 	})
+}
+
+// settle waits before a request is sent again until the server answers, if it
+// does so within its limits; what it then makes of the request is told as usual.
+// It reports whether the turn still wants it.
+func (c *conversation) settle(ctx context.Context) bool {
+	select {
+	case <-time.After(c.a.cfg.RetryPause):
+	case <-ctx.Done():
+		return false
+	}
+	if err := c.a.cfg.Model.Ready(ctx, c.show); err != nil {
+		c.a.cfg.Log.Warn("the inference server is not ready for another try", "error", err.Error())
+	}
+	return ctx.Err() == nil
 }
 
 // show passes what the stream brings on to those who follow.
