@@ -71,7 +71,9 @@ func (r *report) add(e event) {
 			io.WriteString(r.out, e.Output)
 			return
 		}
-		r.output[key] = append(r.output[key], e.Output)
+		if !strings.HasPrefix(e.Output, "=== ") { // that a test started, paused, went on
+			r.output[key] = append(r.output[key], e.Output)
+		}
 	case "build-output":
 		io.WriteString(r.out, e.Output)
 	case "build-fail":
