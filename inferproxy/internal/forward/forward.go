@@ -96,7 +96,6 @@ func (c Config) Serve(ctx context.Context, l *net.UnixListener, n *Counts) error
 // stream is what Unix and TCP connections have in common.
 type stream interface {
 	net.Conn
-	CloseRead() error
 	CloseWrite() error
 }
 
@@ -164,15 +163,17 @@ func (c Config) pass(client, up stream) (in, out int64, err error) {
 
 // half copies one way. io.Copy moves the bytes inside the kernel where one side
 // is TCP, hence no wrapper around either. After an error the other way gets a
-// little time: a server may answer and close before it has read everything.
+// little time, and what still comes is thrown away meanwhile: a server may
+// answer before it has read everything, and a client that writes must not be
+// kept from reading that.
 func (c Config) half(dst, src stream) (int64, error) {
 	n, err := io.Copy(dst, src)
 	dst.CloseWrite()
 	if err != nil {
-		src.CloseRead()
 		end := time.Now().Add(c.Linger)
 		dst.SetDeadline(end)
 		src.SetDeadline(end)
+		io.Copy(io.Discard, src)
 	}
 	return n, err
 }
