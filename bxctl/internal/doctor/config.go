@@ -26,6 +26,10 @@ func loadConfig(l config.Layout, name string, into any) error {
 
 // configFiles: each file is there and parses, strictly.
 func configFiles(x *exam) {
+	if _, err := os.Stat(x.Layout.Config); errors.Is(err, fs.ErrNotExist) {
+		x.skip(x.Layout.Config, "there is no such folder") // told by the check of the home
+		return
+	}
 	c := x.config()
 	for _, f := range []struct {
 		name string
@@ -37,6 +41,11 @@ func configFiles(x *exam) {
 			continue
 		}
 		text, key := split(f.err)
+		text = strings.TrimPrefix(strings.TrimPrefix(text, path), ":")
+		if n, rest, ok := strings.Cut(text, ": "); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+			text = "line " + n + ": " + rest
+		}
+		text = strings.TrimSpace(text)
 		mend := "mend that line, then: bxctl down; bxctl up --detach"
 		switch {
 		case errors.Is(f.err, fs.ErrNotExist):

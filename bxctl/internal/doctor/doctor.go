@@ -86,6 +86,7 @@ type Options struct {
 // A check looks at one thing and reports to the exam.
 type check struct {
 	name string
+	key  string // section of the runbook for findings without one of their own
 	run  func(*exam)
 }
 
@@ -93,28 +94,28 @@ type check struct {
 // there, what runs, what the machine gives.
 func checks() []check {
 	return []check{
-		{"environment", environment},
-		{"home", home},
-		{"config-files", configFiles},
-		{"config-fit", configFit},
-		{"grants", grants},
-		{"model-file", modelFile},
-		{"programs", programs},
-		{"rights", rights},
-		{"disk", disk},
-		{"kernel", kernel},
-		{"lock", lock},
-		{"daemons", daemons},
-		{"versions", versions},
-		{"sockets", sockets},
-		{"upstream", upstream},
-		{"loopd", loopd},
-		{"server", server},
-		{"confinement", confinement},
-		{"listeners", listeners},
-		{"clock", clock},
-		{"logs", logs},
-		{"leftovers", leftovers},
+		{"environment", "doctor-environment", environment},
+		{"home", "doctor-home", home},
+		{"config-files", "doctor-config-files", configFiles},
+		{"config-fit", "doctor-config-fit", configFit},
+		{"grants", "doctor-grants", grants},
+		{"model-file", "doctor-model-file", modelFile},
+		{"programs", "doctor-programs", programs},
+		{"rights", "doctor-rights", rights},
+		{"disk", "doctor-disk", disk},
+		{"kernel", "doctor-kernel", kernel},
+		{"lock", "doctor-lock", lock},
+		{"daemons", "doctor-daemons", daemons},
+		{"versions", "doctor-versions", versions},
+		{"sockets", "doctor-sockets", sockets},
+		{"upstream", "doctor-upstream", upstream},
+		{"loopd", "doctor-loopd", loopd},
+		{"server", "doctor-server", server},
+		{"confinement", "doctor-confinement", confinement},
+		{"listeners", "doctor-listeners", listeners},
+		{"clock", "doctor-clock", clock},
+		{"logs", "doctor-logs", logs},
+		{"leftovers", "doctor-leftovers", leftovers},
 	}
 }
 
@@ -174,7 +175,7 @@ func examine(ctx context.Context, o Options) ([]Finding, error) {
 			return x.findings, context.Cause(ctx)
 		}
 		x.tell(c.name)
-		x.check = c.name
+		x.check, x.key = c.name, c.key
 		before := len(x.findings)
 		c.run(x)
 		if len(x.findings) == before {

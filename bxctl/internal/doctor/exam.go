@@ -24,6 +24,7 @@ type exam struct {
 	Options
 	ctx      context.Context
 	check    string
+	key      string
 	findings []Finding
 
 	conf   *conf
@@ -151,7 +152,7 @@ func (x *exam) tell(s string) {
 func (x *exam) add(f Finding) {
 	f.Check = x.check
 	if f.Runbook == "" && (f.Verdict == Warn || f.Verdict == Fail) {
-		f.Runbook = "doctor-" + x.check
+		f.Runbook = x.key
 	}
 	x.findings = append(x.findings, f)
 }

@@ -83,6 +83,11 @@ func (x *exam) folders() []folder {
 // home: the folders are there, private, and on a file system that can hold them.
 func home(x *exam) {
 	before := len(x.findings)
+	if len(x.folders()) == 0 {
+		x.add(Finding{Looked: x.Layout.Home, Verdict: Fail, Runbook: "not-set-up", Detail: "the home folder is not there: Boxmaker is not set up here",
+			Mend: "bxctl init makes it; or name the right folder with --home or BOXMAKER_HOME"})
+		return
+	}
 	for _, f := range []folder{{"home", x.Layout.Home, true}, {"config", x.Layout.Config, true}, {"sessions", x.Layout.Sessions, true}} {
 		switch st, err := os.Stat(f.path); {
 		case errors.Is(err, fs.ErrNotExist):

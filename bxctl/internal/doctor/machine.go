@@ -210,11 +210,11 @@ func (x *exam) epochs(id string) (numbers []int, others []string) {
 func logs(x *exam) {
 	root, err := os.OpenRoot(x.Layout.Sessions)
 	if err != nil {
-		verdict := Fail
 		if errors.Is(err, fs.ErrNotExist) {
-			verdict = Skipped // told by the check of the home
+			x.skip(x.Layout.Sessions, "there is no such folder") // told by the check of the home
+			return
 		}
-		x.add(Finding{Looked: x.Layout.Sessions, Verdict: verdict, Detail: err.Error(), Mend: "run bxctl as the user that set Boxmaker up", Runbook: "sessions-unreadable"})
+		x.add(Finding{Looked: x.Layout.Sessions, Verdict: Fail, Detail: err.Error(), Mend: "run bxctl as the user that set Boxmaker up", Runbook: "sessions-unreadable"})
 		return
 	}
 	defer root.Close()
@@ -230,7 +230,7 @@ func logs(x *exam) {
 	}
 	x.strangers()
 	if len(x.findings) == before {
-		x.ok(x.Layout.Sessions, "%d sessions, %d files, %d records, all as they were written", len(ids), files, records)
+		x.ok(x.Layout.Sessions, "sessions %d, files %d, records %d: all as they were written", len(ids), files, records)
 	}
 }
 
@@ -255,7 +255,7 @@ func (x *exam) strangers() {
 func (x *exam) session(root *os.Root, id string) (records int64, files int) {
 	numbers, others := x.epochs(id)
 	if len(others) > 0 {
-		x.bad(Warn, some(others), "these files are no logs, and nothing reads them", "move them out of the folder")
+		x.bad(Warn, filepath.Join(x.Layout.Sessions, id), "these files are no logs, and nothing reads them: "+some(others), "move them out of the folder")
 	}
 	switch {
 	case len(numbers) == 0:

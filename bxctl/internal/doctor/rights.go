@@ -45,7 +45,7 @@ func rights(x *exam) {
 	}
 	l := x.Layout
 	trees := []tree{
-		{folder{"home", l.Home, true}, []uint32{me}, private, true}, // itself only
+		{folder{"home", l.Home, true}, []uint32{me}, private, true}, // itself, and files in it
 		{folder{"config", l.Config, true}, []uint32{me}, private, true},
 		{folder{"grants", l.Grants, true}, []uint32{me}, private, true},
 		{folder{"prompts", filepath.Join(l.Home, "prompts"), true}, []uint32{me}, private, true},
@@ -95,6 +95,9 @@ func (x *exam) tree(t tree) {
 	shallow := t.path == x.Layout.Home
 	err := filepath.WalkDir(t.path, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(t.path, path)
+		if d != nil && d.IsDir() && path != t.path && (shallow || path == x.Layout.Grants) {
+			return fs.SkipDir // they have rows of their own
+		}
 		if err != nil {
 			unreadable = append(unreadable, flaw{path: rel})
 			return nil //nolint:nilerr // reported below
@@ -120,12 +123,6 @@ func (x *exam) tree(t tree) {
 		}
 		if sys, ok := info.Sys().(*syscall.Stat_t); ok && !slices.Contains(t.owners, sys.Uid) {
 			foreign = append(foreign, f)
-		}
-		if d.IsDir() && path != t.path && (shallow || t.path == x.Layout.Config && path == x.Layout.Grants) {
-			return fs.SkipDir
-		}
-		if shallow && path != t.path {
-			return nil
 		}
 		return nil
 	})
@@ -164,9 +161,13 @@ func (x *exam) modes(t tree, flaws []flaw, what string) {
 	for _, f := range flaws {
 		list = append(list, fmt.Sprintf("%s (%04o)", f.path, f.mode.Perm()))
 	}
+	how := "chmod -R go= " + t.path
+	if len(flaws) == 1 {
+		how = "chmod go= " + filepath.Join(t.path, flaws[0].path)
+	}
 	x.add(Finding{
 		Looked: t.path, Verdict: Fail, Detail: "in the " + t.name + " folder, " + some(list) + " " + what,
-		Mend: "chmod -R go= " + t.path + ", or: bxctl doctor --fix", Fix: fmt.Sprintf("take the rights of others off %d files and folders in %s", len(flaws), t.path),
+		Mend: how + ", or: bxctl doctor --fix", Fix: fmt.Sprintf("take the rights of others off %d files and folders in %s", len(flaws), t.path),
 		mend: func() error {
 			return below(t.path, func(root *os.Root) error {
 				var errs []error
@@ -187,6 +188,9 @@ func (x *exam) owners(t tree, flaws []flaw) {
 	f := Finding{
 		Looked: t.path, Verdict: Fail, Detail: fmt.Sprintf("in the %s folder, %s belong to another user than uid %d", t.name, some(names(flaws)), want),
 		Mend: fmt.Sprintf("sudo chown -R %d %s", want, t.path),
+	}
+	if t.name == "home" {
+		f.Mend = fmt.Sprintf("sudo chown %d %s", want, t.path)
 	}
 	if t.name == "run" {
 		f.Mend = "bxctl down; bxctl up --detach makes them anew"

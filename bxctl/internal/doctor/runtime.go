@@ -91,15 +91,15 @@ func (x *exam) daemon(r report.Role) {
 	}
 	switch {
 	case r.State != "running":
-		x.bad(Fail, r.Name, fmt.Sprintf("%s does not run (%s, restarted %d times%s)", r.Name, r.State, r.Restarts, last), "see why at the end of "+log)
+		x.bad(Fail, r.Name, fmt.Sprintf("%s does not run (%s, restarts: %d%s)", r.Name, r.State, r.Restarts, last), "see why at the end of "+log)
 	case x.startOf(r.PID) == 0:
 		x.bad(Fail, r.Name, fmt.Sprintf("%s should run as process %d, and there is no such process", r.Name, r.PID), "bxctl down; bxctl up --detach")
 	case r.Start != 0 && x.startOf(r.PID) != r.Start:
 		x.bad(Fail, r.Name, fmt.Sprintf("process %d is another program than %s", r.PID, r.Name), "bxctl down; bxctl up --detach")
 	case r.Restarts >= 3:
-		x.bad(Fail, r.Name, fmt.Sprintf("%s was restarted %d times%s: it crashes again and again", r.Name, r.Restarts, last), "see why in "+log)
+		x.bad(Fail, r.Name, fmt.Sprintf("%s was restarted (restarts: %d%s): it crashes again and again", r.Name, r.Restarts, last), "see why in "+log)
 	case r.Restarts > 0:
-		x.bad(Warn, r.Name, fmt.Sprintf("%s was restarted %d times%s", r.Name, r.Restarts, last), "see why in "+log)
+		x.bad(Warn, r.Name, fmt.Sprintf("%s was restarted (restarts: %d%s)", r.Name, r.Restarts, last), "see why in "+log)
 	default:
 		x.ok(r.Name, "pid %d, since %s", r.PID, term.When(r.Since, x.Now()))
 	}
@@ -144,7 +144,7 @@ func versions(x *exam) {
 	if st := x.loopd().st; st != nil && st.Version != x.Version {
 		say("loopd", fmt.Sprintf("the running loopd is version %.40q, this bxctl is %.40q", st.Version, x.Version))
 	}
-	hidden := 0
+	hidden, replaced := 0, []string{}
 	for _, r := range append([]report.Role{{Name: "bxctl", PID: s.pid}}, s.up.Roles...) {
 		if r.PID == 0 || r.Name == "llama" {
 			continue
@@ -156,8 +156,11 @@ func versions(x *exam) {
 		}
 		want := filepath.Join(filepath.Dir(x.Self), r.Name)
 		if exe != want {
-			say(exe, fmt.Sprintf("%s (pid %d) runs from %s and not from %s: the program was replaced since it started, or another bxctl started it", r.Name, r.PID, term.Line(exe), want))
+			replaced = append(replaced, fmt.Sprintf("%s (pid %d) runs from %s", r.Name, r.PID, term.Line(exe)))
 		}
+	}
+	if len(replaced) > 0 {
+		say(filepath.Dir(x.Self), some(replaced)+": the programs here were replaced since, or another bxctl started those")
 	}
 	if len(x.findings) == before {
 		note := ""
