@@ -77,8 +77,10 @@ func configFit(x *exam) {
 		slots, window, flag = c.settings.Model.Slots, c.settings.Model.Context, "model"
 	case setup.Upstream:
 		if c.proxy.Upstream == "" {
-			x.add(Finding{Looked: px, Verdict: Fail, Runbook: "upstream-missing",
-				Detail: "model.kind is \"upstream\" and no upstream is set", Mend: "bxctl init --upstream http://HOST:PORT"})
+			x.add(Finding{
+				Looked: px, Verdict: Fail, Runbook: "upstream-missing",
+				Detail: "model.kind is \"upstream\" and no upstream is set", Mend: "bxctl init --upstream http://HOST:PORT",
+			})
 		}
 	}
 	x.fitLoopd(slots, window, flag)
@@ -114,13 +116,17 @@ func (x *exam) fitLoopd(slots, window int, flag string) {
 	}
 	for _, name := range c.loopd.SelfTest.Skip {
 		if !slices.Contains(selfTestNames(), name) {
-			x.add(Finding{Looked: ld, Verdict: Fail, Runbook: "selftest-skip", Detail: fmt.Sprintf("selftest.skip names %.40q, which is no check", name),
-				Mend: "the checks are " + strings.Join(selfTestNames(), ", ")})
+			x.add(Finding{
+				Looked: ld, Verdict: Fail, Runbook: "selftest-skip", Detail: fmt.Sprintf("selftest.skip names %.40q, which is no check", name),
+				Mend: "the checks are " + strings.Join(selfTestNames(), ", "),
+			})
 		}
 	}
 	if n := len(c.loopd.SelfTest.Skip); n > 0 {
-		x.add(Finding{Looked: ld, Verdict: Warn, Runbook: "selftest-skip",
-			Detail: "loopd's self-test leaves out " + strings.Join(c.loopd.SelfTest.Skip, ", ") + ": nobody looks at that now", Mend: "set skip = [] once the reason is gone"})
+		x.add(Finding{
+			Looked: ld, Verdict: Warn, Runbook: "selftest-skip",
+			Detail: "loopd's self-test leaves out " + strings.Join(c.loopd.SelfTest.Skip, ", ") + ": nobody looks at that now", Mend: "set skip = [] once the reason is gone",
+		})
 	}
 }
 
@@ -137,8 +143,10 @@ func (x *exam) fitPrompt() {
 		return
 	}
 	bad := func(detail string) {
-		x.add(Finding{Looked: path, Verdict: Fail, Runbook: "system-prompt", Detail: detail,
-			Mend: "mend the file, or set system = \"\" under [prompt] in loopd.toml for the built-in prompt"})
+		x.add(Finding{
+			Looked: path, Verdict: Fail, Runbook: "system-prompt", Detail: detail,
+			Mend: "mend the file, or set system = \"\" under [prompt] in loopd.toml for the built-in prompt",
+		})
 	}
 	b, err := os.ReadFile(path)
 	switch {
@@ -186,8 +194,10 @@ func modelFile(x *exam) {
 	}
 	program, err := exec.LookPath(first(m.Server, "llama-server"))
 	if err != nil {
-		x.add(Finding{Looked: first(m.Server, "llama-server on PATH"), Verdict: Fail, Detail: err.Error(), Runbook: "llama-server-missing",
-			Mend: "install llama.cpp, or set model.llama_server in bxctl.toml"})
+		x.add(Finding{
+			Looked: first(m.Server, "llama-server on PATH"), Verdict: Fail, Detail: err.Error(), Runbook: "llama-server-missing",
+			Mend: "install llama.cpp, or set model.llama_server in bxctl.toml",
+		})
 		return
 	}
 	x.reach(program, uid, unix.R_OK|unix.X_OK)
@@ -200,9 +210,11 @@ func (x *exam) reach(path string, uid, mode uint32) {
 		return
 	}
 	if err := up.MayUse(path, uid, mode); err != nil {
-		x.add(Finding{Looked: path, Verdict: Fail, Runbook: "llama-out-of-reach",
+		x.add(Finding{
+			Looked: path, Verdict: Fail, Runbook: "llama-out-of-reach",
 			Detail: fmt.Sprintf("uid %d, which llama-server gets, may not use it: %v", uid, err),
-			Mend:   "open it and the folders above to others (chmod o+rX), or put it into a place that is open, such as /srv/models"})
+			Mend:   "open it and the folders above to others (chmod o+rX), or put it into a place that is open, such as /srv/models",
+		})
 		return
 	}
 	x.ok(path, "uid %d may use it", uid)
@@ -270,9 +282,11 @@ func (x *exam) openNetwork(a setup.Address) {
 	for _, ip := range addrs {
 		ip = ip.Unmap()
 		if !ip.IsPrivate() && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !shared.Contains(ip) {
-			x.add(Finding{Looked: a.String(), Verdict: Warn, Runbook: "upstream-https",
+			x.add(Finding{
+				Looked: a.String(), Verdict: Warn, Runbook: "upstream-https",
 				Detail: fmt.Sprintf("%s is no private address, and what you say goes there in the clear", ip),
-				Mend:   "reach the server over WireGuard, a tailnet or ssh -L, and name that address"})
+				Mend:   "reach the server over WireGuard, a tailnet or ssh -L, and name that address",
+			})
 			return
 		}
 	}
@@ -285,8 +299,10 @@ func (x *exam) proxySocket(a setup.Address) {
 	}
 	uid := x.uidOf("inferproxy")
 	if err := up.MayUse(filepath.Dir(a.Path), uid, unix.X_OK); err != nil {
-		x.add(Finding{Looked: a.Path, Verdict: Fail, Runbook: "upstream-socket-closed",
+		x.add(Finding{
+			Looked: a.Path, Verdict: Fail, Runbook: "upstream-socket-closed",
 			Detail: fmt.Sprintf("inferproxy (uid %d) may not enter the socket's folder: %v", uid, err),
-			Mend:   "put the socket into a folder that others may enter (chmod o+x), or let the server listen on http://127.0.0.1:PORT"})
+			Mend:   "put the socket into a folder that others may enter (chmod o+x), or let the server listen on http://127.0.0.1:PORT",
+		})
 	}
 }

@@ -84,15 +84,19 @@ func (x *exam) folders() []folder {
 func home(x *exam) {
 	before := len(x.findings)
 	if len(x.folders()) == 0 {
-		x.add(Finding{Looked: x.Layout.Home, Verdict: Fail, Runbook: "not-set-up", Detail: "the home folder is not there: Boxmaker is not set up here",
-			Mend: "bxctl init makes it; or name the right folder with --home or BOXMAKER_HOME"})
+		x.add(Finding{
+			Looked: x.Layout.Home, Verdict: Fail, Runbook: "not-set-up", Detail: "the home folder is not there: Boxmaker is not set up here",
+			Mend: "bxctl init makes it; or name the right folder with --home or BOXMAKER_HOME",
+		})
 		return
 	}
 	for _, f := range []folder{{"home", x.Layout.Home, true}, {"config", x.Layout.Config, true}, {"sessions", x.Layout.Sessions, true}} {
 		switch st, err := os.Stat(f.path); {
 		case errors.Is(err, fs.ErrNotExist):
-			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "not-set-up", Detail: "the " + f.name + " folder is not there",
-				Mend: "bxctl init makes it; or name the right folder with --home or BOXMAKER_HOME"})
+			x.add(Finding{
+				Looked: f.path, Verdict: Fail, Runbook: "not-set-up", Detail: "the " + f.name + " folder is not there",
+				Mend: "bxctl init makes it; or name the right folder with --home or BOXMAKER_HOME",
+			})
 		case err != nil:
 			x.bad(Fail, f.path, err.Error(), "run bxctl as the user that set Boxmaker up")
 		case !st.IsDir():
@@ -169,8 +173,10 @@ func disk(x *exam) {
 		free := term.Bytes(s.Free) + " free of " + term.Bytes(s.Size)
 		switch {
 		case s.ReadOnly:
-			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "state-read-only", Detail: "the file system is mounted read-only",
-				Mend: "mount it read-write; if the kernel did that by itself, the disk is failing: see dmesg"})
+			x.add(Finding{
+				Looked: f.path, Verdict: Fail, Runbook: "state-read-only", Detail: "the file system is mounted read-only",
+				Mend: "mount it read-write; if the kernel did that by itself, the disk is failing: see dmesg",
+			})
 		case s.Free < leastFree:
 			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "disk-full", Detail: free + ": loopd stops when a log can't be written", Mend: "free some space"})
 		case s.AllInodes > 0 && s.Inodes < leastInodes:

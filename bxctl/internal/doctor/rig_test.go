@@ -173,8 +173,10 @@ func (r *rig) run() {
 	}
 	r.process(pid, "bxctl", 1, 50, uid)
 	r.board()
-	r.st = &proto.Status{Version: "v1", State: "ready", Since: proto.Time(at()), Checks: []proto.Check{{Name: "cache", State: "ok"}}, Slots: []proto.SlotState{},
-		Confinement: []proto.Check{{Name: "landlock", State: "ok"}}}
+	r.st = &proto.Status{
+		Version: "v1", State: "ready", Since: proto.Time(at()), Checks: []proto.Check{{Name: "cache", State: "ok"}}, Slots: []proto.SlotState{},
+		Confinement: []proto.Check{{Name: "landlock", State: "ok"}},
+	}
 	fakeloop.At(r.t, r.l.Socket("loopd", "bxctl", "loop"), func(_ context.Context, _ proto.Message, out *ipc.Stream) { fakeloop.Send(out, r.st) })
 	r.listen(r.l.Socket("inferproxy", "loopd", "infer"))
 	r.prop = fmt.Sprintf(`{"build_info":"practice-1","total_slots":3,"chat_template":%q,"default_generation_settings":{"n_ctx":32768}}`, template)

@@ -269,8 +269,10 @@ func programs(x *exam) {
 	}
 	if len(other) > 0 {
 		slices.Sort(other)
-		x.add(Finding{Looked: dir, Verdict: Fail, Runbook: "version-mismatch", Detail: fmt.Sprintf("the programs are of different sources: bxctl is %.12s, %s", first(builds["bxctl"].Revision, "unknown"), strings.Join(other, ", ")),
-			Mend: "make build, then: bxctl down; bxctl up --detach"})
+		x.add(Finding{
+			Looked: dir, Verdict: Fail, Runbook: "version-mismatch", Detail: fmt.Sprintf("the programs are of different sources: bxctl is %.12s, %s", first(builds["bxctl"].Revision, "unknown"), strings.Join(other, ", ")),
+			Mend: "make build, then: bxctl down; bxctl up --detach",
+		})
 	}
 	if len(x.findings) == before {
 		x.ok(dir, "bxctl, loopd, inferproxy and practice, of one source")

@@ -11,10 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
-	"boxmaker/internal/proto"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,8 +61,10 @@ func (x *exam) leftBehind(state string) {
 		x.bad(Fail, state, "bxctl up is gone, and these of its programs still run: "+strings.Join(alive, ", "), "bxctl up --detach ends them and starts them anew")
 		return
 	}
-	x.add(Finding{Looked: state, Verdict: Warn, Detail: "the last bxctl up ended without tidying up (it was killed, or the machine lost power)",
-		Mend: "bxctl up --detach tidies up; so does bxctl doctor --fix", Fix: "remove " + x.under(state), mend: func() error { return x.remove(state) }})
+	x.add(Finding{
+		Looked: state, Verdict: Warn, Detail: "the last bxctl up ended without tidying up (it was killed, or the machine lost power)",
+		Mend: "bxctl up --detach tidies up; so does bxctl doctor --fix", Fix: "remove " + x.under(state), mend: func() error { return x.remove(state) },
+	})
 }
 
 // daemons: every role runs, and has not been restarted again and again.
@@ -230,13 +230,15 @@ func (x *exam) stray(path string) {
 	case err == nil:
 		x.bad(Fail, path, "a program answers here that bxctl up did not start", "find it (ss -xlp) and end it: it could pose as one of ours")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		x.add(Finding{Looked: path, Verdict: Warn, Detail: "a socket that nobody serves was left behind", Mend: "bxctl up removes it; so does bxctl doctor --fix",
+		x.add(Finding{
+			Looked: path, Verdict: Warn, Detail: "a socket that nobody serves was left behind", Mend: "bxctl up removes it; so does bxctl doctor --fix",
 			Fix: "remove " + x.under(path), mend: func() error {
 				if err := knock(path); !errors.Is(err, syscall.ECONNREFUSED) {
 					return errors.New("somebody answers now")
 				}
 				return x.remove(path)
-			}})
+			},
+		})
 	default:
 		x.bad(Warn, path, "it can't be told whether somebody answers here: "+err.Error(), "look with: ss -xl")
 	}
@@ -259,103 +261,3 @@ func knock(path string) error {
 	}
 	return c.Close()
 }
-
-// loopd: its own word about itself.
-func loopd(x *exam) {
-	path := x.Layout.Socket("loopd", "bxctl", "loop")
-	s := x.loopd()
-	if x.running().pid == 0 && s.err != nil {
-		x.skip(path, "Boxmaker does not run")
-		return
-	}
-	if s.err != nil {
-		text, key := split(s.err)
-		x.add(Finding{Looked: path, Verdict: Fail, Detail: "loopd does not answer: " + text, Mend: "see the end of " + filepath.Join(x.Layout.Log, "loopd.log"), Runbook: first(key, "loopd-silent")})
-		return
-	}
-	before := len(x.findings)
-	if s.st.State != "ready" {
-		text, key := split(errors.New(s.st.Detail))
-		x.add(Finding{Looked: path, Verdict: Warn, Detail: "loopd is " + s.st.State + ": " + term.Line(text), Mend: "it goes on trying; see the rows of upstream", Runbook: first(key, "not-ready")})
-	}
-	for _, c := range s.st.Checks {
-		if c.State == "failed" {
-			x.add(Finding{Looked: "self-test " + c.Name, Verdict: Fail, Detail: term.Line(c.Detail), Mend: "see the runbook", Runbook: first(c.Runbook, "selftest-"+c.Name)})
-		}
-	}
-	x.rows("confinement of loopd: ", s.st.Confinement)
-	if len(x.findings) == before {
-		x.ok(path, "ready, %d checks of its self-test, baseline %s tokens", len(s.st.Checks), term.Count(s.st.Baseline))
-	}
-}
-
-func (x *exam) rows(what string, rows []proto.Check) {
-	for _, c := range rows {
-		if c.State != "ok" && c.State != "skipped" {
-			x.add(Finding{Looked: what + c.Name, Verdict: Warn, Detail: term.Line(c.Detail), Mend: "see the runbook", Runbook: first(c.Runbook, "doctor-confinement")})
-		}
-	}
-}
-
-// server: what the inference server is, against what was expected of it.
-func server(x *exam) {
-	c, s := x.config(), x.server()
-	if s.err != nil || s.health != nil || s.absent || s.props.Build == "" {
-		x.skip(s.addr.String(), "the server can't be asked now")
-		return
-	}
-	ld, before := filepath.Join(x.Layout.Config, "loopd.toml"), len(x.findings)
-	bad := func(key, detail, mend string) {
-		x.add(Finding{Looked: s.addr.String(), Verdict: Fail, Detail: detail, Mend: mend, Runbook: key})
-	}
-	p, e := s.props, c.loopd.Expect
-	if e.Template != "" && !strings.EqualFold(e.Template, p.Hash()) {
-		bad("selftest-template", fmt.Sprintf("the chat template is another one than pinned: %.16s… instead of %.16s…", first(p.Hash(), "none"), e.Template),
-			"serve the pinned template (--chat-template-file); or, after bxctl measure has shown that the new one is good, put its hash into expect.template in "+ld)
-	}
-	if e.Context > 0 && p.Settings.Window < e.Context {
-		bad("selftest-context", fmt.Sprintf("a slot has %s tokens, expected are %s", term.Count(p.Settings.Window), term.Count(e.Context)),
-			fmt.Sprintf("start llama-server with -c %d (for %d slots), or lower expect.context in %s", e.Context*int64(p.Slots), p.Slots, ld))
-	}
-	if room := int64(c.loopd.Sampling.MaxTokens + baselineRoom); p.Settings.Window < room {
-		bad("selftest-context", fmt.Sprintf("a slot has %s tokens, and a completion may need %s", term.Count(p.Settings.Window), term.Count(room)),
-			"start llama-server with a larger -c, or lower sampling.max_tokens in "+ld)
-	}
-	if need := max(c.loopd.Slots.Main, c.loopd.Slots.Background) + 1; p.Slots < max(need, e.Slots) {
-		bad("selftest-slots", fmt.Sprintf("the server has %d slots, and %d are needed", p.Slots, max(need, e.Slots)),
-			fmt.Sprintf("start llama-server with -np %d and -c for all slots together", max(need, e.Slots)))
-	}
-	if !strings.HasPrefix(p.Build, e.Build) {
-		bad("selftest-server", fmt.Sprintf("the server is build %.40q, expected is %.40q", p.Build, e.Build), "read its release notes, then change expect.build in "+ld)
-	}
-	if p.Template == "" && p.Role != "router" {
-		bad("selftest-template", "the server has no chat template", "start llama-server with --jinja and a model that has one")
-	}
-	if len(x.findings) == before {
-		pinned := "pinned"
-		if e.Template == "" {
-			pinned = "not pinned; bxctl measure prints what to expect"
-		}
-		x.ok(s.addr.String(), "%d slots of %s tokens, template %.16s (%s)", p.Slots, term.Count(p.Settings.Window), p.Hash(), pinned)
-	}
-}
-
-// ExitCode is the exit code of a report.
-func (r Report) ExitCode() int {
-	switch r.Verdict {
-	case Fail:
-		return ExitFailures
-	case Warn:
-		return ExitWarnings
-	case OK, Skipped:
-		return fault.OK
-	default:
-		return fault.Failed
-	}
-}
-
-// Exit codes of bxctl doctor beside 0.
-const (
-	ExitWarnings = 5
-	ExitFailures = 6
-)
