@@ -83,6 +83,13 @@ func (c *conversation) take() []any {
 	return m
 }
 
+// putBack returns letters that were taken and not handled.
+func (c *conversation) putBack(letters []any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mail = append(letters, c.mail...)
+}
+
 func (c *conversation) waiting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +113,12 @@ func (c *conversation) run(ctx context.Context) {
 	defer idle.Stop()
 	for {
 		if err := c.work(ctx); err != nil {
-			c.die(err)
+			var no *refused
+			if errors.As(err, &no) {
+				c.giveUp(no)
+			} else {
+				c.die(err)
+			}
 			return
 		}
 		select {
@@ -126,44 +138,6 @@ func (c *conversation) run(ctx context.Context) {
 			c.hub.fail(errEnding)
 			c.a.retire(c, true)
 			return
-		}
-	}
-}
-
-// die ends the agent after a failed write, and tells all who wait.
-func (c *conversation) die(err error) {
-	e := sessionError(c.id, err)
-	c.answerAll(e)
-	c.hub.fail(e)
-	c.a.fatal(err)
-	if c.cancel != nil {
-		c.cancel()
-	}
-	c.ops.Wait()
-	c.a.retire(c, true)
-}
-
-// refuse answers everybody with e until the mailbox is empty.
-func (c *conversation) refuse(e *proto.Error) {
-	for {
-		c.answerAll(e)
-		if c.a.retire(c, false) {
-			return
-		}
-	}
-}
-
-func (c *conversation) answerAll(e *proto.Error) {
-	for _, m := range c.take() {
-		switch m := m.(type) {
-		case submit:
-			m.reply <- joined{err: e}
-		case follow:
-			m.reply <- joined{err: e}
-		case stop:
-			m.reply <- false
-		case resume:
-			c.a.cfg.Log.Error("a session cannot go on", "session", c.id, "error", e.Text, "runbook", e.Runbook)
 		}
 	}
 }
@@ -241,8 +215,10 @@ func (c *conversation) append(recs ...proto.Record) (int64, error) {
 // work handles all letters and does all that can be done without waiting.
 func (c *conversation) work(ctx context.Context) error {
 	for {
-		for _, m := range c.take() {
+		letters := c.take()
+		for i, m := range letters {
 			if err := c.handle(ctx, m); err != nil {
+				c.putBack(letters[i+1:])
 				return err
 			}
 		}

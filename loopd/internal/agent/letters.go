@@ -9,6 +9,7 @@ import (
 
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/prompt"
+	"boxmaker/loopd/internal/session"
 	"boxmaker/loopd/internal/turn"
 )
 
@@ -47,8 +48,7 @@ func (c *conversation) submit(l submit) error {
 	waiting := len(c.log.Pending())
 	if c.state.Phase == turn.Resting && waiting == 0 {
 		if err := c.begin(&proto.User{Origin: m.Origin, Surface: m.Surface, Message: message}); err != nil {
-			l.reply <- joined{err: sessionError(c.id, err)}
-			return err
+			return c.notTaken(l, err)
 		}
 		l.reply <- joined{stream: c.hub.subscribe(m.Origin, &proto.Accepted{Record: c.log.Records() - 1})}
 		if hits > 0 {
@@ -64,12 +64,20 @@ func (c *conversation) submit(l submit) error {
 	}
 	n, err := c.append(&proto.Queued{Origin: m.Origin, Surface: m.Surface, Message: message})
 	if err != nil {
-		l.reply <- joined{err: sessionError(c.id, err)}
-		return err
+		return c.notTaken(l, err)
 	}
 	l.reply <- joined{stream: c.hub.subscribe(m.Origin,
 		&proto.Accepted{Record: n, Queued: waiting + 1}, &proto.Waiting{Reason: proto.WaitQueue, Ahead: waiting + 1})}
 	return nil
+}
+
+// notTaken tells the sender of a message why it is not in the log.
+func (c *conversation) notTaken(l submit, err error) error {
+	l.reply <- joined{err: sessionError(c.id, err)}
+	if session.Unchanged(err) {
+		return &refused{err}
+	}
+	return err
 }
 
 func (c *conversation) follow() joined {

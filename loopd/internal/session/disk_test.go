@@ -144,3 +144,60 @@ func withTmpfs(t *testing.T, options string, f func(t *testing.T, dir string, re
 		t.Fatalf("in a namespace: %v\n%s", err, out)
 	}
 }
+
+// A message of the owner is not written to a file that was moved away, removed or
+// replaced: it would be lost.
+func TestTakenLog(t *testing.T) {
+	for name, take := range map[string]func(path string) error{
+		"file removed": os.Remove,
+		"file moved":   func(path string) error { return os.Rename(path, path+".away") },
+		"folder moved": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+"-away") },
+		"file replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, nil, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := conversation(t, storeAt(t, dir), "chat-1")
+			defer c.Close()
+			if err := take(filepath.Join(dir, "chat-1/0001.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			n := c.Records()
+			for _, r := range []proto.Record{user("o2", "more"), queued("o3", "more")} {
+				_, err := c.Append(r)
+				wantError(t, err, "chat-1", "session-corrupt", "taken away, or replaced, while it was open")
+				if !Unchanged(err) || c.Records() != n {
+					t.Errorf("%d records, %d before; unchanged: %v", c.Records(), n, Unchanged(err))
+				}
+			}
+		})
+	}
+}
+
+// An epoch that cannot be started leaves everything as it was, and says so.
+func TestEpochThatCannotStart(t *testing.T) {
+	dir := t.TempDir()
+	s := storeAt(t, dir)
+	c := conversation(t, s, "chat-1")
+	defer c.Close()
+	writeFile(t, nil, dir, "chat-1/0002.jsonl")
+	fresh, _ := opened(t, s, "chat-2")
+	if err := os.Mkdir(filepath.Join(dir, "chat-2"), 0o700); err != nil { // meanwhile
+		t.Fatal(err)
+	}
+	writeFile(t, nil, dir, "chat-2/other")
+	before := tree(t, dir)
+	for _, c := range []*Session{c, fresh} {
+		if err := c.StartEpoch(baseline("x")); !Unchanged(err) {
+			t.Errorf("%s: %v", c.id, err)
+		}
+	}
+	if after := tree(t, dir); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	appendTo(t, c, user("o2", "more")) // the old epoch goes on
+	if Unchanged(nil) || Unchanged(errors.New("x")) {
+		t.Error("any error counts as unchanged")
+	}
+}

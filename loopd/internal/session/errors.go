@@ -14,6 +14,7 @@ import (
 var (
 	errCorrupt    = appendlog.ErrCorrupt
 	errNoBaseline = fmt.Errorf("%w: the first record is not a baseline", proto.ErrRecord)
+	errTaken      = fmt.Errorf("%w: its log was taken away, or replaced, while it was open", errCorrupt)
 )
 
 // An Error is a log that cannot be used, said to the owner. It turns into a
@@ -21,8 +22,12 @@ var (
 type Error struct {
 	Session string // "" if it is about the whole folder
 	Runbook string // key in docs/runbook.md
-	text    string
-	cause   error
+	// Unchanged: nothing was written, so the log is as it was before the call. The
+	// session should be closed; it can be opened anew, in this process.
+	Unchanged bool
+
+	text  string
+	cause error
 }
 
 // Error says what happened, what it means and what to do.
@@ -73,6 +78,22 @@ func problem(id string, err error) error {
 		e.text = where + " cannot be used: " + fact + ". What was accepted is kept as far as the disk is sound; look at the kernel's log, then start loopd again"
 	}
 	return e
+}
+
+// unchanged is problem for what failed before anything was written.
+func unchanged(id string, err error) error {
+	err = problem(id, err)
+	var e *Error
+	if errors.As(err, &e) {
+		e.Unchanged = true
+	}
+	return err
+}
+
+// Unchanged reports whether err is an [Error] that says so.
+func Unchanged(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Unchanged
 }
 
 // firstClause drops the advice that errors of appendlog carry behind a semicolon,

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"sync"
 	"time"
 
 	"boxmaker/internal/appendlog"
-	"boxmaker/internal/durable"
 	"boxmaker/internal/proto"
 )
 
@@ -22,6 +22,7 @@ type Session struct {
 
 	mu        sync.Mutex // guards what follows
 	log       *appendlog.Log
+	file      fs.FileInfo // of log, to see whether it is still there
 	epoch     int
 	origins   origins
 	recovered *proto.Recovered
@@ -82,6 +83,9 @@ func (c *Session) replay(visit Visit) error {
 		return err
 	}
 	c.log = log
+	if c.file, err = c.store.root.Lstat(name); err != nil {
+		return errors.Join(err, log.Close())
+	}
 	if rec.Torn == 0 {
 		return nil
 	}
@@ -112,74 +116,13 @@ func (c *Session) checkBaseline(name string) error {
 	}
 }
 
-// StartEpoch starts the next epoch, of a new session the first. When it returns
-// nil, the baseline is on disk and records go to the new file. A crash in it
-// leaves the session as it was.
-func (c *Session) StartEpoch(b *proto.Baseline) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	line, err := proto.EncodeRecord(proto.Header{Time: c.store.Now()}, b)
-	if err != nil {
-		return err
-	}
-	log, err := c.makeEpoch(c.epoch+1, line)
-	if err != nil {
-		return problem(c.id, err)
-	}
-	if c.log != nil {
-		err = c.log.Close()
-	}
-	c.log, c.epoch = log, c.epoch+1
-	return problem(c.id, err)
-}
-
-// makeEpoch makes the file under another name and then gives it its own, so that
-// under that name there is never a file without a baseline. What is renamed stays
-// in its folder: a confined loopd may not move things from one to another.
-func (c *Session) makeEpoch(epoch int, line []byte) (*appendlog.Log, error) {
-	root, name := c.store.root, epochName(c.id, epoch)
-	from, to := newPrefix+c.id, c.id // the folder appears with its first file in it
-	temp := path.Join(from, path.Base(name))
-	if epoch > 1 {
-		temp = newName(name)
-		from, to = temp, name
-	}
-	if err := root.RemoveAll(from); err != nil {
-		return nil, err
-	}
-	if epoch == 1 {
-		if err := durable.Mkdir(root, from, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: temp})
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(log.Append(line), log.Close()); err != nil {
-		return nil, err
-	}
-	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is there already", errCorrupt, name)
-	}
-	if err := root.Rename(from, to); err != nil {
-		return nil, err
-	}
-	if err := durable.SyncDir(root, path.Dir(to)); err != nil {
-		return nil, err
-	}
-	log, _, err = appendlog.Open(appendlog.Config{Root: root, Name: name})
-	return log, err
-}
-
-// newName is where the next epoch's file is made.
-func newName(name string) string { return path.Join(path.Dir(name), newPrefix+path.Base(name)) }
-
 // Append gives records the next numbers and the time, writes them in one write,
 // and syncs once. first is the number of the first. It refuses a baseline, a
 // record that does not validate, and a message whose origin is known already
-// (except the start of a queued one); nothing is written then. After a failed
-// write every later Append fails: the process should end, and Open recovers.
+// (except the start of a queued one); nothing is written then. Nor is it if a
+// message of the owner comes and the log is no longer under its name: an [Error]
+// that says Unchanged. After a failed write every later Append fails: the process
+// should end, and Open recovers.
 func (c *Session) Append(recs ...proto.Record) (first int64, err error) {
 	return c.append(c.store.Now(), recs)
 }
@@ -208,6 +151,9 @@ func (c *Session) append(now time.Time, recs []proto.Record) (first int64, err e
 	if err != nil {
 		return 0, fmt.Errorf("session: append: %w", err)
 	}
+	if err := c.inPlace(recs); err != nil {
+		return 0, unchanged(c.id, err)
+	}
 	if err := c.log.Append(lines...); err != nil {
 		if errors.Is(err, appendlog.ErrRecord) {
 			return 0, fmt.Errorf("session: append: %w", err)
@@ -220,6 +166,25 @@ func (c *Session) append(now time.Time, recs []proto.Record) (first int64, err e
 		}
 	}
 	return first, nil
+}
+
+// inPlace looks whether the open file is still the one under its name, before a
+// message of the owner is taken: in a file that was moved or removed it would be
+// lost. Precondition: mu is held.
+func (c *Session) inPlace(recs []proto.Record) error {
+	for _, r := range recs {
+		switch r.(type) {
+		case *proto.User, *proto.Queued:
+		default:
+			continue
+		}
+		now, err := c.store.root.Lstat(epochName(c.id, c.epoch))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, c.file) {
+			err = errTaken
+		}
+		return err
+	}
+	return nil
 }
 
 // Epoch is the number of the newest epoch, from 1; 0 before the first.

@@ -203,10 +203,10 @@ func decodeRecord(line []byte) (proto.Header, proto.Record, error) {
 // checkPlace finds lines that were moved, lost or doubled.
 func checkPlace(n int64, h proto.Header, kind string) error {
 	switch {
-	case h.N != n:
-		return fmt.Errorf("%w: record %d stands in place %d", proto.ErrRecord, h.N, n)
 	case n == 0 && kind != "baseline":
 		return errNoBaseline
+	case h.N != n:
+		return fmt.Errorf("%w: record %d stands in place %d", proto.ErrRecord, h.N, n)
 	case n > 0 && kind == "baseline":
 		return fmt.Errorf("%w: a second baseline", proto.ErrRecord)
 	}
