@@ -195,3 +195,78 @@ func FromPast(p *proto.Past) []Item {
 		return []Item{{Time: t, Role: p.Role, Text: p.Text}}
 	}
 }
+
+// Fill gives how many tokens the window of a session holds now, and how many it
+// may hold.
+func (f Files) Fill(id string) (context, window int64, err error) {
+	root, err := f.open()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close()
+	all, err := epochs(root, id)
+	if err != nil || len(all) == 0 {
+		return 0, 0, err
+	}
+	name := id + "/" + fileName(all[len(all)-1])
+	_, err = appendlog.Scan(root, name, func(_ int64, line []byte) error {
+		if _, r, err := proto.DecodeTrustedRecord(line); err == nil {
+			if b, ok := r.(*proto.Baseline); ok {
+				window = b.Window
+			}
+		}
+		return errEnough
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, 0, err
+	}
+	err = appendlog.Back(root, name, -1, func(_ int64, line []byte) error {
+		_, r, err := proto.DecodeTrustedRecord(line)
+		if err != nil {
+			return err
+		}
+		if c, ok := r.(*proto.Completion); ok {
+			context = c.CacheN + c.PromptN + c.PredictedN
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return context, window, err
+}
+
+// Records reads every record of a session, oldest first.
+func (f Files) Records(ctx context.Context, id string, visit func(epoch int, h proto.Header, r proto.Record) error) error {
+	if err := CheckID(id); err != nil {
+		return err
+	}
+	root, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	all, err := epochs(root, id)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(all) == 0 {
+		return NoSession(id)
+	} else if err != nil {
+		return err
+	}
+	for _, n := range all {
+		_, err := appendlog.Scan(root, id+"/"+fileName(n), func(_ int64, line []byte) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			h, r, err := proto.DecodeTrustedRecord(line)
+			if err != nil {
+				return err
+			}
+			return visit(n, h, r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -92,35 +92,6 @@ func interrupts() (<-chan os.Signal, func()) {
 	return ch, func() { signal.Stop(ch) }
 }
 
-func (a *app) chat() *cobra.Command {
-	var session string
-	c := &cobra.Command{
-		Use: "chat", Short: "talk", Args: exactly(0),
-		Long: `Talks in plain lines. With a pipe or a file on standard input, all of it is one
-message, and the answer is printed on standard output.`,
-	}
-	c.Flags().StringVar(&session, "session", "", "go on with the session `ID`")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		id, err := a.sessionID(c, session)
-		if err != nil {
-			return err
-		}
-		if !term.IsTerminal(a.env.Stdin) {
-			return a.chatPiped(c.Context(), id)
-		}
-		interrupts, stop := interrupts()
-		defer stop()
-		if session == "" {
-			id = ""
-		}
-		return talk.Chat{
-			Client: a.client(), Screen: a.out, Lines: lines(a.env.Stdin), Interrupts: interrupts,
-			Now: a.env.Now, Session: id, Sessions: a.layout.Sessions,
-		}.Run(c.Context())
-	}
-	return c
-}
-
 // chatPiped sends all of standard input as one message.
 func (a *app) chatPiped(ctx context.Context, id string) error {
 	text, err := talk.Message(nil, a.env.Stdin)
@@ -156,13 +127,13 @@ func lines(r io.Reader) <-chan string {
 }
 
 func (a *app) sessions() *cobra.Command {
-	c := &cobra.Command{Use: "sessions", Short: "list, show and export sessions", Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "sessions", Short: "list, show, search and export sessions; their figures", Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usage(fmt.Errorf("there is no command %q", args[0]), "bxctl sessions --help lists the commands")
 		}
 		return c.Help()
 	}}
-	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsExport())
+	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsExport(), a.sessionsSearch(), a.sessionsStats())
 	return c
 }
 

@@ -58,7 +58,9 @@ func TestGolden(t *testing.T) {
 }
 
 // bad reports what a terminal might act on, or a reader might not see.
-func bad(s string) bool { return !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || term.Safe(s) != s }
+func bad(s string) bool {
+	return !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || term.Safe(s) != s
+}
 
 func anyMarkdown() *rapid.Generator[string] {
 	bit := rapid.SampledFrom([]string{

@@ -150,4 +150,3 @@ func (r *renderer) stacked(cells [][][]span, width int) [][]span {
 	}
 	return out
 }
-

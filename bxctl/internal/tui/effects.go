@@ -1,0 +1,122 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/talk"
+	"boxmaker/bxctl/internal/tui/chat"
+	"boxmaker/internal/proto"
+
+	xterm "github.com/charmbracelet/x/term"
+)
+
+// do carries an effect out; true ends the chat.
+func (s *shell) do(e chat.Effect) bool {
+	switch e := e.(type) {
+	case chat.Leave:
+		return true
+	case chat.Remember:
+		if err := s.hist.Add(e.Text); err != nil {
+			s.update(chat.Failed{Err: &fault.Fault{What: "what was typed can't be kept", Err: err, Key: "chat-history"}})
+		}
+	case chat.Send:
+		s.background(func() { s.turn(e) })
+	case chat.Join:
+		s.background(func() { s.join(e) })
+	case chat.StopTurn:
+		s.aside(func(ctx context.Context) any { return s.stop(ctx, e.Session) })
+	case chat.Query:
+		s.aside(func(ctx context.Context) any { return s.query(ctx, e) })
+	case chat.Transcript:
+		s.page = newPage(s, e.Session)
+	case chat.Redraw:
+		_, _ = s.cfg.Out.WriteString("\x1b[H\x1b[2J")
+		s.painter.Forget()
+	case chat.Suspend:
+		s.suspend()
+	default:
+		s.update(chat.Failed{Err: errors.New("unknown effect of the chat")})
+	}
+	return false
+}
+
+// aside does a request beside the turns.
+func (s *shell) aside(do func(context.Context) any) {
+	s.background(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+		defer cancel()
+		if m := do(ctx); m != nil && s.ctx.Err() == nil {
+			s.feed.put(m)
+		}
+	})
+}
+
+func (s *shell) stop(ctx context.Context, session string) any {
+	if _, err := s.cfg.Client.Stop(ctx, session); err != nil {
+		return chat.Failed{Err: err}
+	}
+	return nil
+}
+
+// turn submits a message and follows it, whatever happens to loopd meanwhile.
+func (s *shell) turn(e chat.Send) {
+	text, err := talk.Check(e.Text)
+	if err != nil {
+		s.feed.put(chat.Ended{Job: e.Job, Err: err})
+		return
+	}
+	c := s.cfg.Client
+	c.Patience = 24 * time.Hour
+	m := &proto.Submit{Session: e.Session, Origin: loop.NewOrigin(), Text: text, Surface: proto.SurfaceChat}
+	hooks := loop.Hooks{
+		Event: func(m proto.Message) { s.feed.event(e.Job, m) },
+		Lost:  func(error) { s.feed.put(chat.Lost{Job: e.Job}) },
+		Back:  func() { s.feed.put(chat.Back{Job: e.Job}) },
+	}
+	lost := false
+	for {
+		done, err := c.Turn(s.ctx, m, hooks)
+		var f *fault.Fault
+		if errors.As(err, &f) && f.Code == fault.NotRunning && s.ctx.Err() == nil { // not there yet: the message waits here
+			if !lost {
+				lost = true
+				s.feed.put(chat.Lost{Job: e.Job})
+			}
+			select {
+			case <-s.ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+				continue
+			}
+		}
+		if err == nil && done.Outcome != proto.TurnAnswered && done.Outcome != proto.TurnStopped {
+			err = talk.Unanswered(done)
+		}
+		s.feed.put(chat.Ended{Job: e.Job, Err: err})
+		return
+	}
+}
+
+// join follows a turn that runs already.
+func (s *shell) join(e chat.Join) {
+	err := s.cfg.Client.Follow(s.ctx, e.Session, func(m proto.Message) { s.feed.event(e.Job, m) })
+	s.feed.put(chat.Ended{Job: e.Job, Err: err})
+}
+
+// suspend gives the terminal to the shell until the owner comes back.
+func (s *shell) suspend() {
+	s.cooked()
+	_ = syscall.Kill(0, syscall.SIGTSTP) // goes on behind this line after SIGCONT
+	if err := s.raw(); err != nil {
+		s.err = err
+		return
+	}
+	if w, h, err := xterm.GetSize(s.cfg.Out.Fd()); err == nil {
+		s.update(resized{w, h})
+	}
+	s.painter.Forget()
+}

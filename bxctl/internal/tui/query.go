@@ -1,0 +1,161 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"boxmaker/bxctl/internal/archive"
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/report"
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/bxctl/internal/tui/chat"
+)
+
+// shownAtResume is about how many rows of a session are shown when it is gone
+// on with.
+const shownAtResume = 12
+
+// query answers a request of the chat. It runs beside Update, and touches
+// nothing that Update owns.
+func (s *shell) query(ctx context.Context, q chat.Query) any {
+	m, err := s.answer(ctx, q)
+	if err != nil {
+		return chat.Failed{Err: err}
+	}
+	return m
+}
+
+func (s *shell) answer(ctx context.Context, q chat.Query) (any, error) {
+	var b bytes.Buffer
+	sc := s.cfg.Screen
+	sc.W = &b
+	switch q.What {
+	case chat.AskStatus:
+		st, err := s.cfg.Client.Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return chat.Said{Text: report.Brief(sc, st, q.Session)}, nil
+	case chat.AskSessions:
+		list, err := s.cfg.Client.Sessions(ctx, "", 20)
+		if err == nil {
+			err = archive.Table(sc, list, s.cfg.Now())
+		}
+		return chat.Said{Text: b.String()}, err
+	case chat.AskList:
+		list, err := s.cfg.Client.Sessions(ctx, "", 100)
+		if err != nil {
+			return nil, err
+		}
+		return chat.Listed{Sessions: list.Sessions}, nil
+	case chat.AskTail:
+		return s.tail(ctx, q)
+	case chat.AskExport:
+		return s.export(ctx, q)
+	case chat.AskContext:
+		return s.context(ctx, q.Session)
+	default:
+		return nil, errors.New("unknown request of the chat")
+	}
+}
+
+func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
+	id := q.Arg
+	list, err := s.cfg.Client.Sessions(ctx, "", 100)
+	if err != nil {
+		return nil, err
+	}
+	open := false
+	for _, info := range list.Sessions {
+		if id == "" && info.Session != q.Session {
+			id = info.Session
+		}
+		open = open || info.Session == id && info.Open
+	}
+	if id == "" {
+		return chat.Said{Text: s.cfg.Screen.Dim("(there is no earlier session; this one is new)")}, nil
+	}
+	if err := archive.CheckID(id); err != nil {
+		return nil, err
+	}
+	t := chat.Tail{Session: id, Open: open}
+	if s.cfg.Files {
+		var at archive.Mark
+		if t.Items, at, err = s.files().Before(ctx, id, archive.Mark{}, shownAtResume); err != nil {
+			return nil, err
+		}
+		t.More = !at.AtStart()
+		if t.Context, t.Window, err = s.files().Fill(id); err != nil {
+			return nil, err
+		}
+		return t, nil
+	}
+	items, d, err := s.overSocket(ctx, id, shownAtResume)
+	if err != nil {
+		return nil, err
+	}
+	t.Items, t.More = items, d.more
+	t.Context, t.Window = d.context, d.window
+	return t, nil
+}
+
+type socketDetail struct {
+	more            bool
+	context, window int64
+}
+
+// overSocket reads the last n rows through loopd, which tells all of them.
+func (s *shell) overSocket(ctx context.Context, id string, n int) ([]archive.Item, socketDetail, error) {
+	var d socketDetail
+	var items []archive.Item
+	detail, err := s.cfg.Client.Past(ctx, id, ring(&items, &d.more, 4*n))
+	if err != nil {
+		return nil, d, err
+	}
+	d.context, d.window = detail.Usage.Context, detail.Usage.Window
+	items = archive.Join(items)
+	if len(items) > n {
+		items, d.more = items[len(items)-n:], true
+	}
+	return items, d, nil
+}
+
+func (s *shell) export(ctx context.Context, q chat.Query) (any, error) {
+	name := q.Arg
+	if name == "" {
+		name = q.Session + ".md"
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	e := archive.Export{Source: s.source(), Now: s.cfg.Now()}
+	var b bytes.Buffer
+	e.Screen = term.Plain(&b)
+	if err := e.Markdown(ctx, q.Session); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, &fault.Fault{What: path + " is there already", Means: "nothing was written", Do: "name another file: /export FILE", Key: "export-exists"}
+	case err != nil:
+		return nil, &fault.Fault{What: "the session can't be written", Err: err, Do: "name another file: /export FILE", Key: "export-exists"}
+	}
+	_, err = f.Write(b.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, &fault.Fault{What: "the session can't be written", Err: err, Key: "export-exists"}
+	}
+	return chat.Said{Text: s.cfg.Screen.Dim("(written to " + term.Line(path) + ", " + term.Bytes(int64(b.Len())) + ")")}, nil
+}
+
+func (s *shell) source() archive.Source {
+	if s.cfg.Files {
+		return s.files()
+	}
+	return s.cfg.Client
+}
