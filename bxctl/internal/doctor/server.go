@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"boxmaker/bxctl/internal/fault"
-	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/proto"
 )
