@@ -16,6 +16,14 @@ var (
 	landlock   = []string{"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "golang.org/x/sys"}
 	cobra      = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
 	xsync      = []string{"golang.org/x/sync"}
+	terminal   = []string{ // of the chat: screen, Markdown, plots
+		"charm.land/bubbletea/v2", "github.com/yuin/goldmark", "github.com/guptarohit/asciigraph",
+		"github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
+		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows",
+		"github.com/clipperhouse/displaywidth", "github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful",
+		"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
+		"golang.org/x/sync",
+	}
 )
 
 // links is the table. Programs that do not exist yet have no row: they get one
@@ -23,7 +31,7 @@ var (
 // in no row, so that no program can link them.
 var links = map[string]rule{
 	"bxctl": {
-		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra),
+		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal),
 		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
 	},
 	"loopd": {
