@@ -13,8 +13,13 @@ for c in $MISSING; do
 	notes+=("$c is not on this machine: the tests that need it were left out")
 done
 if [ "$BOXMAKER_LLAMA" = "" ] && [ -z "${LLAMA_SERVER:-}" ]; then
-	if LLAMA_SERVER=$(scripts/llama-from-debian.sh); then
-		export LLAMA_SERVER
+	rc=0
+	LLAMA_SERVER=$(scripts/llama-from-debian.sh) || rc=$?
+	if [ "$rc" = 0 ]; then
+		export LLAMA_SERVER BOXMAKER_LLAMA=require
+	elif [ "$rc" != 3 ]; then # 3: it cannot be had; anything else is a fault of ours
+		say "llama-from-debian.sh ended with $rc"
+		exit 1
 	else
 		unset LLAMA_SERVER
 		notes+=("a real llama-server (it cannot be had here): all of e2e/realllama was left out")
