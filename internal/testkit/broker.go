@@ -32,8 +32,9 @@ func NewBroker(t testing.TB) *Broker {
 	return NewBrokerAt(t, filepath.Join(t.TempDir(), "broker.sock"))
 }
 
-// NewBrokerAt is NewBroker at a given socket path.
-func NewBrokerAt(t testing.TB, socket string) *Broker {
+// NewBrokerAt is NewBroker at a given socket path. The user ids in also may connect
+// too.
+func NewBrokerAt(t testing.TB, socket string, also ...uint32) *Broker {
 	t.Helper()
 	b := &Broker{Socket: socket, results: map[string]*proto.CallResult{}, changed: make(chan struct{})}
 	b.on = func(call *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
@@ -45,7 +46,7 @@ func NewBrokerAt(t testing.TB, socket string) *Broker {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	srv := &ipc.Server{Listener: ln, Requests: proto.BrokerRequests, Peers: peers(), MaxConns: 64, Handle: b.handle}
+	srv := &ipc.Server{Listener: ln, Requests: proto.BrokerRequests, Peers: append(peers(), also...), MaxConns: 64, Handle: b.handle}
 	go func() { ended <- srv.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
