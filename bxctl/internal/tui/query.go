@@ -56,6 +56,8 @@ func (s *shell) answer(ctx context.Context, q chat.Query) (any, error) {
 		return s.tail(ctx, q)
 	case chat.AskExport:
 		return s.export(ctx, q)
+	case chat.AskResult:
+		return s.result(ctx, q)
 	case chat.AskContext:
 		return s.context(ctx, q.Session)
 	default:
@@ -101,6 +103,23 @@ func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
 	t.Items, t.More = items, d.more
 	t.Context, t.Window = d.context, d.window
 	return t, nil
+}
+
+// result reads what the model was told of a call.
+func (s *shell) result(ctx context.Context, q chat.Query) (any, error) {
+	if !s.cfg.Files {
+		return nil, nil // loopd does not tell by call; the reader shows it
+	}
+	items, _, err := s.files().Before(ctx, q.Session, archive.Mark{}, 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range items {
+		if it.Call != nil && it.Call.ID == q.Arg {
+			return chat.Result{Call: q.Arg, Text: it.Text}, nil
+		}
+	}
+	return nil, nil
 }
 
 type socketDetail struct {

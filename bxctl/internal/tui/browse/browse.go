@@ -212,7 +212,7 @@ func (m *Model) foot(from, total int) string {
 	case m.whole && from == 0:
 		s += " · start"
 	}
-	return m.sc.Dim(term.Clip(s+" · ↑↓ PgUp PgDn scroll · Tab choose · Enter unfold · a all · / search · q back", m.width-1))
+	return m.sc.Dim(term.Clip(s+" · q back · ↑↓ PgUp scroll · Tab Enter unfold · a all · / n search", m.width-1))
 }
 
 func wrap(s string, width int) []string {

@@ -96,14 +96,9 @@ func (m *Model) interrupt() []Effect {
 	}
 }
 
-func (m *Model) toggle() {
-	m.details = !m.details
-	if m.details {
-		m.say1("(thinking and tool calls are unfolded from here on; Ctrl-T folds them)")
-	} else {
-		m.say1("(thinking and tool calls are folded)")
-	}
-}
+// toggle folds or unfolds what comes from here on; what is finished stays as it
+// is, and package browse can unfold it.
+func (m *Model) toggle() { m.details = !m.details }
 
 // edit handles the keys that move in the text or cut it.
 func (m *Model) edit(name string) bool {

@@ -57,6 +57,8 @@ type (
 		Context int64
 		Window  int64
 	}
+	// Result is the text of a tool's result.
+	Result struct{ Call, Text string }
 	// Listed is the sessions that there are, newest first.
 	Listed struct{ Sessions []proto.SessionInfo }
 	// Health is the answer to a look at loopd, or why there is none.
@@ -124,6 +126,7 @@ const (
 	AskList                 // Listed
 	AskTail                 // Tail
 	AskExport               // Said; Arg is the file
+	AskResult               // Result; Arg is the call
 )
 
 // A Model is the state of one chat. Make it with [New].
@@ -134,6 +137,7 @@ type Model struct {
 	width  int
 	height int
 
+	after  []Effect // of what was handled just now
 	out    []string // finished lines, not drawn yet
 	blank  bool     // the last finished line is empty
 	ed     editor.Editor

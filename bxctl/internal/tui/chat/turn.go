@@ -229,11 +229,31 @@ func (m *Model) result(t *turn, r *proto.Result) {
 	}
 	end := " → " + outcome(r.Outcome, r.Code) + " · " + string(r.Class) + " · " + term.Bytes(r.Bytes) + " · " + term.Span(time.Duration(r.MS)*time.Millisecond)
 	m.callRow(callLine(c), end, r.Outcome)
-	if m.details {
-		m.unfold(pretty(c.Args))
-		if r.Untrusted {
-			m.unfold("(the result is untrusted)")
+	if !m.details {
+		return
+	}
+	if args := strings.TrimSpace(c.Args); args != "" && args != "{}" {
+		m.unfold("arguments: " + pretty(args))
+	}
+	if r.Untrusted {
+		m.unfold("(the result is untrusted)")
+	}
+	m.after = append(m.after, Query{AskResult, m.cfg.Session, r.Call})
+}
+
+// maxResult is how many rows of a result are unfolded in the chat.
+const maxResult = 12
+
+// resultText unfolds the text of a result, as far as it does not flood the
+// screen.
+func (m *Model) resultText(r Result) {
+	rows := wrapText("result: "+term.Safe(strings.TrimSpace(r.Text)), m.room()-2)
+	for i, l := range rows {
+		if i == maxResult {
+			m.say(m.sc.Dim(fmt.Sprintf("  … %d more rows (Ctrl-O)", len(rows)-i)))
+			return
 		}
+		m.say(m.sc.Dim("  " + l))
 	}
 }
 
@@ -292,18 +312,24 @@ func (m *Model) finish(t *turn, d *proto.Done) {
 		m.piece(t, d.Answer)
 	}
 	m.endPart(t)
-	if u := d.Usage; u.Window > 0 {
+	if u := d.Usage; u.Window > 0 && u.Context > 0 {
 		m.usage = u
 	}
 	m.say("")
+	if d.Outcome == proto.TurnStopped {
+		m.say(m.sc.Warn("(stopped)"))
+	}
 	m.text(m.sums(t, d.Usage), m.sc.Dim)
 }
+
+// sureWrite is how many milliseconds of writing make a speed.
+const sureWrite = 100
 
 func (m *Model) sums(t *turn, u proto.Usage) string {
 	parts := []string{term.Span(m.cfg.Now().Sub(t.began))}
 	if u.Generated > 0 {
 		s := term.Count(u.Generated) + " tokens written"
-		if u.GenerateMS > 0 {
+		if u.GenerateMS >= sureWrite {
 			s += fmt.Sprintf(" (%s/s)", term.Count(u.Generated*1000/u.GenerateMS))
 		}
 		parts = append(parts, s)
@@ -311,7 +337,7 @@ func (m *Model) sums(t *turn, u proto.Usage) string {
 	if all := u.Prompt + u.Cached; all > 0 {
 		parts = append(parts, fmt.Sprintf("%s read, %d%% from the cache", term.Count(all), u.Cached*100/all))
 	}
-	if u.Window > 0 {
+	if u.Window > 0 && u.Context > 0 {
 		parts = append(parts, fmt.Sprintf("context %d%% full", u.Context*100/u.Window))
 	}
 	return strings.Join(parts, " · ")
@@ -327,8 +353,6 @@ func (m *Model) end(t *turn, err error) {
 	case err != nil:
 		m.say("")
 		m.text(strings.TrimRight(fault.Text(err), "\n"), m.sc.Warn)
-	case t.done != nil && t.done.Outcome == proto.TurnStopped:
-		m.say(m.sc.Warn("(stopped)"))
 	}
 	m.say("")
 	m.jobs = m.jobs[1:]

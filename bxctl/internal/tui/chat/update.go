@@ -16,6 +16,12 @@ import (
 
 // Update takes a message and gives what is to be done.
 func (m *Model) Update(msg any) []Effect {
+	effects := append(m.take(msg), m.after...)
+	m.after = nil
+	return effects
+}
+
+func (m *Model) take(msg any) []Effect {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
@@ -48,6 +54,8 @@ func (m *Model) Update(msg any) []Effect {
 		m.say("")
 	case Tail:
 		return m.resumed(msg)
+	case Result:
+		m.resultText(msg)
 	case Listed:
 		m.known = msg.Sessions
 	case Health:
@@ -94,11 +102,12 @@ func (m *Model) later(t *turn, e any) {
 	switch e := e.(type) {
 	case Lost:
 		if !t.lost {
-			m.warn("loopd went away; the turn is joined again as soon as it is back, nothing is lost")
+			m.say("")
+			m.warn("loopd is away; the message goes on as soon as it is back, nothing is lost")
 		}
 		t.lost = true
 	case Back:
-		m.say(m.sc.Dim("(loopd is back; going on)"))
+		m.say(m.sc.Dim("(loopd is back; going on)"), "")
 		t.lost, t.wait, t.read, t.calls = false, nil, nil, nil
 		t.again = &again{old: append(append([]string{}, t.segs...), t.part.String())}
 		for k := range t.known { // calls that had no result yet are shown again
@@ -163,6 +172,7 @@ func (m *Model) begin(text string) *turn {
 func (m *Model) health(h Health) {
 	if h.Err != nil {
 		if !m.away && len(m.jobs) == 0 {
+			m.say("")
 			m.warn("loopd does not answer; what you send waits until it is back")
 		}
 		m.away = true
@@ -178,7 +188,11 @@ func (m *Model) health(h Health) {
 }
 
 func (m *Model) greet(st *proto.Status) {
-	m.text(m.sc.Bold("Boxmaker")+" · "+report.Model(st.Server)+" · /help lists the commands", func(s string) string { return s })
+	model := report.Model(st.Server)
+	if st.Server.Practice {
+		model = "practice model: rules, not a language model"
+	}
+	m.text(m.sc.Bold("Boxmaker")+" · "+model+" · /help lists commands", func(s string) string { return s })
 	if st.State != "ready" {
 		m.warn("loopd is " + term.Line(st.State+" "+st.Detail) + "; what you send is answered as soon as it is ready")
 	}

@@ -55,7 +55,7 @@ func (m *Model) turnLines() []string {
 			}
 		}
 		if m.details && !t.thought.IsZero() {
-			rows := wrapText(term.Safe(tail(t.think.String(), 4096)), m.room()-2)
+			rows := wrapText(term.Safe(strings.TrimSpace(tail(t.think.String(), 4096))), m.room()-2)
 			for _, l := range rows[max(0, len(rows)-8):] {
 				out = append(out, m.sc.Dim("  "+l))
 			}
@@ -206,6 +206,9 @@ func (m *Model) foot() string {
 			model = "practice model"
 		}
 		parts = append(parts, model)
+	}
+	if m.details {
+		parts = append([]string{"unfolded"}, parts...)
 	}
 	parts = append(parts, "/help")
 	s := ""

@@ -141,11 +141,9 @@ func (p *Painter) line(l string, there bool) {
 	if there {
 		return
 	}
-	p.out.WriteString("\r" + l)
-	// Behind a row that is full, the cursor stands on its last character.
-	if p.width == 0 || ansi.StringWidth(l) < p.width {
-		p.out.WriteString("\x1b[K")
-	}
+	// Erased before and not behind the text: some terminals remember how wide a
+	// row was, and break the blank rest of it when they get narrower.
+	p.out.WriteString("\r\x1b[K" + l)
 }
 
 // to moves from row at to row, of which rows exist; behind them a line feed
