@@ -87,7 +87,9 @@ func TestCase_P27_HugeToolResult(t *testing.T) {
 // it came; nothing is trimmed later.
 func TestCase_P31_ManyToolResultsStayWhole(t *testing.T) {
 	s, llama, broker := brokered(t)
-	text := func(args string) string { return "the result of " + args + " " + strings.Repeat("is long, ", 40) + "and ends here" }
+	text := func(args string) string {
+		return "the result of " + args + " " + strings.Repeat("is long, ", 40) + "and ends here"
+	}
 	broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
 		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPrivate, Text: text(string(c.Args))}
 	})
