@@ -17,10 +17,10 @@ import (
 // maxShownArgs bounds the arguments in an event; the log has them whole.
 const maxShownArgs = 16 << 10
 
-// startCall carries out one call of the model.
-func (c *conversation) startCall(ctx context.Context, act turn.Run) {
-	p, resumed, room := act.Pending, c.resumed, c.room()
-	c.resumed = false
+// startCall carries out one call of the model. A resumed one may have been sent
+// before a restart.
+func (c *conversation) startCall(ctx context.Context, act turn.Run, resumed bool) {
+	p, room := act.Pending, c.room()
 	req, err := toolset.DecodeCall(p.Call.Name, p.Call.Arguments)
 	c.showCall(p, req)
 	c.operate(ctx, func(ctx context.Context) finished {
@@ -105,15 +105,20 @@ func (c *conversation) room() int {
 	return max(most, minRoom)
 }
 
-// refuseCall records a call that the turn's own rules keep from being run.
-func (c *conversation) refuseCall(act turn.Refuse) error {
-	outcome := proto.CallDenied
-	res := &proto.CallResult{Outcome: outcome, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
+// refuseCall records a call that the turn's own rules keep from being run. If the
+// turn was stopped while the call ran, and then loopd ended, it may have run.
+func (c *conversation) refuseCall(act turn.Refuse, resumed bool) error {
+	id := act.Pending.ID.String()
+	res := &proto.CallResult{Outcome: proto.CallDenied, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
+	req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
+	if _, sent := req.(toolset.CallRequest); sent && resumed && act.Begun {
+		res = broker.Unknown(id, "the turn was stopped")
+	}
 	rec := c.toolRecord(act.Pending, res, c.room(), 0, "").records[0]
 	if _, err := c.append(rec); err != nil {
 		return err
 	}
-	c.showCall(act.Pending, nil)
+	c.showCall(act.Pending, req)
 	c.announce(rec)
 	if act.Code == proto.CodeRepeatedCall {
 		c.hub.send(&proto.Notice{Kind: proto.NoticeRepeatedCall, Text: "The model repeated a call; it was not run again."})

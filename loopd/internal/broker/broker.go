@@ -48,7 +48,7 @@ func (c *Client) result(ctx context.Context, conn *ipc.Conn, id string, onAsked 
 		m, err := conn.Recv()
 		switch {
 		case ctx.Err() != nil:
-			return unknown(id, "the wait for its result was ended")
+			return Unknown(id, "the wait for its result was ended")
 		case err != nil:
 			return c.Fate(ctx, id)
 		}
@@ -65,7 +65,7 @@ func (c *Client) result(ctx context.Context, conn *ipc.Conn, id string, onAsked 
 		case *proto.Error:
 			return failure(id, proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+m.Text)
 		default:
-			return unknown(id, "brokerd gave an answer that does not fit")
+			return Unknown(id, "brokerd gave an answer that does not fit")
 		}
 	}
 }
@@ -84,17 +84,17 @@ func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
 			if m.Never {
 				return failure(id, proto.CallFailed, proto.CodeInternal, "the call was interrupted before it started; it did not run")
 			}
-			return unknown(id, "brokerd has no result")
+			return Unknown(id, "brokerd has no result")
 		}
 		if err == nil {
-			return unknown(id, "brokerd gave an answer that does not fit")
+			return Unknown(id, "brokerd gave an answer that does not fit")
 		}
 		if c.Socket == "" || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
-			return unknown(id, "brokerd cannot be asked")
+			return Unknown(id, "brokerd cannot be asked")
 		}
 		select {
 		case <-ctx.Done():
-			return unknown(id, "the wait for its result was ended")
+			return Unknown(id, "the wait for its result was ended")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -126,7 +126,8 @@ func NoBroker(id string) *proto.CallResult {
 		"denied: no broker is running, so no tool can be used now. Tell the owner; do not try again")
 }
 
-func unknown(id, why string) *proto.CallResult {
+// Unknown is the result of a call of which nobody can say whether it ran.
+func Unknown(id, why string) *proto.CallResult {
 	return failure(id, proto.CallUnknown, proto.CodeUnknownFate,
 		"it is not known whether this call ran: "+why+". Do not repeat it; check its effect another way, or tell the owner")
 }

@@ -57,6 +57,7 @@ type State struct {
 	history []string // signatures of the turn's calls, oldest first
 	notice  string   // why the calls that are left are refused
 	refusal proto.Code
+	front   int // the call that was in front at the stop; -1: none that could run
 
 	// Of the epoch.
 	Finish  string // of the newest completion
@@ -88,6 +89,7 @@ type (
 		Pending Pending
 		Code    proto.Code
 		Text    string
+		Begun   bool // the stop came when it was this call's turn: a driver that was restarted may have sent it
 	}
 	// End: append this record.
 	End struct{ Record proto.TurnEnd }
@@ -148,7 +150,7 @@ func (s *State) user(r *proto.User) error {
 	}
 	s.Phase, s.Origin, s.Surface = Wanting, r.Origin, r.Surface
 	s.Rounds, s.Tries, s.Stopped, s.Answer = 0, 0, false, ""
-	s.Calls, s.Done, s.history, s.notice, s.refusal = nil, 0, nil, "", ""
+	s.Calls, s.Done, s.history, s.notice, s.refusal, s.front = nil, 0, nil, "", "", -1
 	s.Usage = proto.Usage{Window: s.Window, Context: s.Context}
 	return nil
 }
@@ -252,6 +254,9 @@ func (s *State) stop() error {
 		s.Stopped = true
 	case Calling:
 		s.Stopped = true
+		if s.refusal == "" && s.Calls[s.Done].verdict == pass {
+			s.front = s.Done
+		}
 		s.refuseRest(proto.CodeStopped, stoppedText)
 	default:
 		return ErrOrder
@@ -297,7 +302,7 @@ func (s *State) nextCall() Action {
 	p := s.Calls[s.Done]
 	switch {
 	case s.refusal != "":
-		return Refuse{Pending: p, Code: s.refusal, Text: s.notice}
+		return Refuse{Pending: p, Code: s.refusal, Text: s.notice, Begun: s.Done == s.front}
 	case p.verdict == halt:
 		s.refuseRest(proto.CodeRepeatedCall, "the same calls came again and again, so the turn was ended")
 		return Refuse{Pending: p, Code: s.refusal, Text: s.notice}
