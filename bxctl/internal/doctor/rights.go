@@ -49,6 +49,7 @@ func rights(x *exam) {
 		{folder{"config", l.Config, true}, []uint32{me}, private, true},
 		{folder{"grants", l.Grants, true}, []uint32{me}, private, true},
 		{folder{"prompts", filepath.Join(l.Home, "prompts"), true}, []uint32{me}, private, true},
+		{folder{"measure", filepath.Join(l.Home, "measure"), true}, []uint32{me}, private, true},
 		{folder{"sessions", l.Sessions, true}, sessions, private, true},
 		{folder{"log", l.Log, false}, []uint32{me}, private, true},
 		{folder{"run", l.Run, false}, x.runOwners(me), x.runModes, false},
