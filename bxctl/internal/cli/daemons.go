@@ -83,14 +83,21 @@ func (a *app) printReport(r setup.Report) {
 }
 
 func (a *app) up() *cobra.Command {
-	var detach bool
+	var detach, plain, quiet bool
 	var model string
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "up", Short: "run all programs of Boxmaker", Args: exactly(0),
-		Long: `Runs every role as a process of its own and starts it again if it ends. Stays in
-the foreground until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.`,
+		Long: `Runs every role as a process of its own and starts it again if it ends, later each
+time; five ends of a role within a minute stop everything. Stays in the foreground
+until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.
+
+In a terminal it shows the state of all roles and the last lines of their logs; with a
+pipe, --plain, NO_COLOR or TERM=dumb it prints lines. All of them are in bxctl logs.
+For systemd instead of bxctl up, see bxctl init --systemd.`,
 	}
+	c.Flags().BoolVar(&plain, "plain", false, "print lines, in a terminal too")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but the reason of a failure")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "run in the background; return when Boxmaker is ready")
 	c.Flags().StringVar(&model, "model", "", "this time, start llama-server with this GGUF `file`")
 	c.Flags().DurationVar(&wait, "wait", 3*time.Minute, "with --detach: how long to wait until it is ready")
@@ -99,7 +106,7 @@ the foreground until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.`,
 		if err != nil {
 			return err
 		}
-		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now}
+		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now, Plain: plain, Quiet: quiet}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		if detach {
@@ -161,14 +168,14 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	case err == nil:
 		return full, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		err = &fault.Fault{What: "loopd does not answer", Means: "it is starting, or hangs", Do: "see log/loopd.log", Key: "loopd-silent"}
+		err = &fault.Fault{What: "loopd does not answer", Means: "it is starting, or hangs", Do: "see bxctl logs loopd", Key: "loopd-silent"}
 	case full.Up == nil && fault.Code(err) == fault.NotRunning && last != "":
 		err = &fault.Fault{
 			Code: fault.NotRunning, What: "Boxmaker is not running here", Means: "the last bxctl up ended because " + last,
 			Do: "mend that, then start it with: bxctl up --detach", Key: "not-running",
 		}
 	case full.Up != nil && fault.Code(err) == fault.NotRunning:
-		err = &fault.Fault{What: "bxctl up runs, and loopd does not", Do: "see log/loopd.log", Key: "loopd-silent"}
+		err = &fault.Fault{What: "bxctl up runs, and loopd does not", Do: "see bxctl logs loopd", Key: "loopd-silent"}
 	}
 	full.Error = fault.Line(err)
 	return full, err

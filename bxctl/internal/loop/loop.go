@@ -136,7 +136,7 @@ func Explain(err error) error {
 	default:
 		return &fault.Fault{
 			What: "the connection to loopd broke", Err: err,
-			Do: "try again; bxctl status and the file log/loopd.log tell more", Key: "loopd-connection",
+			Do: "try again; bxctl status and bxctl logs loopd tell more", Key: "loopd-connection",
 		}
 	}
 }

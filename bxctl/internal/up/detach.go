@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +29,7 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	if done, err := o.awaitRunning(ctx); done {
 		return err
 	}
-	args := []string{"up"}
+	args := []string{"up", "--quiet"}
 	if o.Model != "" {
 		path, err := setup.CheckModel(o.Model)
 		if err != nil {
@@ -38,11 +37,11 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 		}
 		args = append(args, "--model", path)
 	}
-	path := filepath.Join(o.Layout.Log, "up.log")
+	path := filepath.Join(o.Layout.Log, "up.out")
 	if err := os.MkdirAll(o.Layout.Log, 0o700); err != nil {
 		return broken("make the folder of the logs", err)
 	}
-	log, at, err := openUpLog(path)
+	log, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return broken("open "+path, err)
 	}
@@ -59,12 +58,12 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	err = o.await(ctx, ended)
 	var e *endedError
 	if errors.As(err, &e) {
-		return o.failed(path, at, e.err)
+		return o.failed(path, e.err)
 	}
 	if err := o.awaited(err); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out.W, "Boxmaker is ready after %s (pid %d, log %s).\n", term.Span(o.Now().Sub(began)), cmd.Process.Pid, path)
+	fmt.Fprintf(o.Out.W, "Boxmaker is ready after %s (pid %d, logs: bxctl logs).\n", term.Span(o.Now().Sub(began)), cmd.Process.Pid)
 	return nil
 }
 
@@ -103,21 +102,6 @@ func (o Options) awaitRunning(ctx context.Context) (done bool, err error) {
 	}
 	fmt.Fprintln(o.Out.W, running(o.Layout))
 	return true, nil
-}
-
-// openUpLog gives the log of detached ups and where the new one's part begins.
-func openUpLog(path string) (*os.File, int64, error) {
-	if st, err := os.Stat(path); err == nil && st.Size() > maxLog {
-		if err := os.Rename(path, path+".1"); err != nil {
-			return nil, 0, err
-		}
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, 0, err
-	}
-	at, err := f.Seek(0, io.SeekEnd)
-	return f, at, err
 }
 
 // endedError: the new up ended before loopd was ready.
@@ -170,11 +154,11 @@ func (o Options) awaited(err error) error {
 }
 
 // failed passes on what the new up wrote about its end.
-func (o Options) failed(path string, at int64, cause error) error {
-	f := &fault.Fault{What: "Boxmaker did not start", Key: "up-failed", Do: "see " + path}
+func (o Options) failed(path string, cause error) error {
+	f := &fault.Fault{What: "Boxmaker did not start", Key: "up-failed", Do: "see bxctl logs, and " + path}
 	text := ""
-	if b, err := os.ReadFile(path); err == nil && int64(len(b)) > at {
-		text = string(b[at:])
+	if b, err := os.ReadFile(path); err == nil {
+		text = string(b)
 	}
 	i := strings.LastIndex("\n"+text, "\nbxctl: ")
 	switch {

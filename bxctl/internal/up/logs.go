@@ -2,72 +2,45 @@ package up
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
+	"boxmaker/bxctl/internal/logs"
 	"boxmaker/bxctl/internal/term"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-const (
-	maxLog  = 16 << 20 // a log file that grew larger is moved to <name>.1
-	tailLen = 12       // last lines kept for an error
-	maxLine = 64 << 10 // a longer line is cut into pieces
-)
+const tailLen = 12 // last lines kept for an error
 
 // A journal takes what one role prints: all of it into a file, a short form to
 // the terminal, the last lines into memory.
 type journal struct {
 	role string
-	path string
 	loud bool // show lines of the terminal too
 	out  *console
-
-	file *os.File
-	size int64
+	file *logs.Writer
 
 	mu   sync.Mutex // guards what follows
 	tail []string
+	told string // the last trouble with the file
 	// missing is protection that the role said it could not get.
 	missing func(string)
 }
 
-func openJournal(role, path string, loud bool, out *console) (*journal, error) {
-	j := &journal{role: role, path: path, loud: loud, out: out}
-	return j, j.open()
-}
-
-func (j *journal) open() error {
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	st, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	j.file, j.size = f, st.Size()
-	return nil
-}
-
-// rotate keeps one older file.
-func (j *journal) rotate() error {
-	if err := errors.Join(j.file.Close(), os.Rename(j.path, j.path+".1")); err != nil {
-		return err
-	}
-	return j.open()
+func openJournal(role, dir string, loud bool, out *console) (*journal, error) {
+	w, err := logs.Open(dir, role, out.now)
+	return &journal{role: role, file: w, loud: loud, out: out}, err
 }
 
 // follow takes lines from r until its end. It never stops reading on an error
 // of the file: a role must not block because a disk is full.
 func (j *journal) follow(r io.Reader) {
-	in := bufio.NewReaderSize(r, maxLine)
+	in := bufio.NewReaderSize(r, logs.MaxLine)
 	for {
 		line, err := in.ReadSlice('\n')
 		if len(line) > 0 {
@@ -80,30 +53,50 @@ func (j *journal) follow(r io.Reader) {
 }
 
 func (j *journal) line(line []byte) {
-	if j.size > maxLog {
-		if err := j.rotate(); err != nil {
-			j.out.say("up", "the log "+j.path+" can't be rotated: "+err.Error())
-		}
-	}
-	n, _ := j.file.Write(line) // a full disk shows in the daemons' own errors
-	j.size += int64(n)
 	text := strings.TrimRight(string(line), "\r\n")
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	e := parseEntry(text)
+	if err := j.file.Line([]byte(text)); err != nil {
+		j.trouble(err)
+	}
+	e := logs.Parse(j.role, []byte(text))
+	dull, lacks := confinement(e)
 	j.mu.Lock()
 	if j.tail = append(j.tail, text); len(j.tail) > tailLen {
 		j.tail = j.tail[1:]
 	}
 	missing := j.missing
 	j.mu.Unlock()
-	if e.missing != "" && missing != nil {
-		missing(e.missing)
+	if lacks != "" && missing != nil {
+		missing(lacks)
 	}
-	if j.loud && !e.dull && e.level != "DEBUG" {
-		j.out.entry(j.role, e)
+	if j.loud && !dull && e.Level != "DEBUG" {
+		j.out.entry(e)
 	}
+}
+
+// trouble tells of an error of the log file, once.
+func (j *journal) trouble(err error) {
+	j.mu.Lock()
+	told := j.told == err.Error()
+	j.told = err.Error()
+	j.mu.Unlock()
+	if !told {
+		j.out.say("the log "+j.file.Path()+" has trouble: "+err.Error(), slog.LevelWarn, "log trouble", "of", j.role, "error", err.Error())
+	}
+}
+
+// confinement reads a record about it, as package daemon logs it: dull ones say
+// that all is well, others what is missing.
+func confinement(e logs.Entry) (dull bool, missing string) {
+	if e.Msg != "confined" {
+		return false, ""
+	}
+	if e.Attr("state") == "ok" {
+		return true, ""
+	}
+	return false, term.Line(e.Attr("check") + ": " + e.Attr("detail"))
 }
 
 // last gives the last lines, in their short form.
@@ -112,7 +105,7 @@ func (j *journal) last() []string {
 	defer j.mu.Unlock()
 	var out []string
 	for _, l := range j.tail {
-		out = append(out, parseEntry(l).text)
+		out = append(out, logs.Parse(j.role, []byte(l)).Text())
 	}
 	return out
 }
@@ -130,93 +123,89 @@ func (j *journal) reason() string {
 	return ""
 }
 
+// forget drops the lines of a life that is over, so that they are not taken
+// for the reason of the next end.
+func (j *journal) forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tail = nil
+}
+
 func (j *journal) watch(missing func(string)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.missing = missing
 }
 
-// An entry is one line of a log, for people.
-type entry struct {
-	level   string // DEBUG, INFO, WARN, ERROR; empty for a line that is no record
-	text    string
-	dull    bool   // of no interest on the terminal
-	missing string // what a record about confinement says is not there
-}
-
-// parseEntry reads a JSON record of slog; any other line is its own text.
-func parseEntry(line string) entry {
-	if !strings.HasPrefix(line, "{") {
-		return entry{text: term.Line(line)}
-	}
-	var e entry
-	var msg string
-	var rest []string
-	part := map[string]string{}
-	d := jsontext.NewDecoder(strings.NewReader(line))
-	if _, err := d.ReadToken(); err != nil {
-		return entry{text: term.Line(line)}
-	}
-	for d.PeekKind() != '}' {
-		key, err := d.ReadToken()
-		if err != nil {
-			return entry{text: term.Line(line)}
-		}
-		name := key.String() // the token is void after the next read
-		value, err := d.ReadValue()
-		if err != nil {
-			return entry{text: term.Line(line)}
-		}
-		text := string(value)
-		if value.Kind() == '"' {
-			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
-				text = string(b)
-			}
-		}
-		switch name {
-		case "time", "daemon", "role", "name", "pid":
-		case "level":
-			e.level = text
-		case "msg":
-			msg = text
-		default:
-			rest = append(rest, name+"="+text)
-			part[name] = text
-		}
-	}
-	if msg == "confined" { // as package daemon logs it
-		e.dull = part["state"] == "ok"
-		if !e.dull {
-			e.missing = term.Line(part["check"] + ": " + part["detail"])
-		}
-	}
-	e.text = term.Line(strings.Join(append([]string{msg}, rest...), " "))
-	return e
-}
-
 // A console is where up talks to the owner; several roles write to it at once.
+// What up itself has to say goes to its own log too.
 type console struct {
 	screen term.Screen
 	now    func() time.Time
-	mu     sync.Mutex // guards the screen
+	own    *slog.Logger // nil in tests
+	quiet  bool         // the log is enough
+
+	mu   sync.Mutex // guards what follows, and the screen
+	view *view      // takes the lines while it is shown
 }
 
-func (c *console) entry(role string, e entry) {
-	text := term.Clip(e.text, c.screen.Width()-22)
-	switch e.level {
+// ownLog writes records of up's own.
+type ownLog struct{ w *logs.Writer }
+
+// Write takes one record. It reports success: a log that can't be written is
+// no reason to end what runs.
+func (o ownLog) Write(b []byte) (int, error) {
+	_ = o.w.Line([]byte(strings.TrimRight(string(b), "\n")))
+	return len(b), nil
+}
+
+func newConsole(o Options, w *logs.Writer) *console {
+	return &console{screen: o.Out, now: o.Now, quiet: o.Quiet, own: slog.New(slog.NewJSONHandler(ownLog{w}, nil)).With("daemon", "up")}
+}
+
+func (c *console) entry(e logs.Entry) {
+	text := e.Text()
+	paint := func(s string) string { return s }
+	switch e.Level {
 	case "WARN":
-		text = c.screen.Warn(text)
+		paint = c.screen.Warn
 	case "ERROR":
-		text = c.screen.Bad(text)
+		paint = c.screen.Bad
 	}
-	c.print(role, text)
+	c.print(e.Role, text, paint, true)
 }
 
-// say prints a line of up's own, whole.
-func (c *console) say(role, text string) { c.print(role, term.Line(text)) }
+// say prints a sentence of up's own, whole, and logs it as a record.
+func (c *console) say(text string, level slog.Level, msg string, attrs ...any) {
+	if c.own != nil {
+		c.own.Log(context.Background(), level, msg, attrs...)
+	}
+	paint := func(s string) string { return s }
+	if level >= slog.LevelWarn {
+		paint = c.screen.Warn
+	}
+	c.print("up", term.Line(text), paint, false)
+}
 
-func (c *console) print(role, clean string) {
+func (c *console) print(role, clean string, paint func(string) string, clip bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fmt.Fprintf(c.screen.W, "%s %-10s %s\n", c.screen.Dim(c.now().Format("15:04:05")), role, clean)
+	if c.view != nil {
+		c.view.add(c.now().Format("15:04:05"), role, clean, paint)
+		return
+	}
+	if c.quiet {
+		return
+	}
+	if clip {
+		clean = term.Clip(clean, c.screen.Width()-22)
+	}
+	fmt.Fprintf(c.screen.W, "%s %-10s %s\n", c.screen.Dim(c.now().Format("15:04:05")), role, paint(clean))
+}
+
+// show lets a view take the lines; nil gives them back to the screen.
+func (c *console) show(v *view) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.view = v
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("stubborn: up")
-		select {}
+		forever()
 	case "crash":
 		fmt.Println("crash: it broke")
 		os.Exit(3)
@@ -118,15 +118,16 @@ func holdLock() {
 	}
 	fmt.Println("held")
 	defer runtime.KeepAlive(held) // a collected file would be closed, and the lock with it
-	select {}                     // until it is killed
+	forever()                     // until it is killed
 }
 
 // parent keeps one role and tells its pid, so that a test can kill the parent.
 func parent() {
 	st := newStarter()
 	self, _ := os.Executable()
-	null, _ := os.OpenFile("/dev/null", os.O_WRONLY, 0)
-	j := &journal{role: "serve", file: null, out: testConsole(nil)}
+	dir, _ := os.MkdirTemp("", "up-")
+	defer os.RemoveAll(dir)
+	j, _ := openJournal("serve", dir, false, testConsole(nil))
 	c, err := st.launch(Role{Name: "serve", Path: self, Env: []string{helperEnv + "=serve"}}, "/", &listening{}, j)
 	if err != nil {
 		fmt.Println(err)
@@ -136,7 +137,7 @@ func parent() {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println(c.pid)
-	select {}
+	forever()
 }
 
 // waitPID waits for the end of a process that is not our child.
@@ -149,5 +150,13 @@ func waitPID(t *testing.T, pid int) {
 	defer unix.Close(fd)
 	if !waitGone(fd, 10*time.Second) {
 		t.Errorf("process %d still runs", pid)
+	}
+}
+
+// forever waits to be killed. An empty select would end a process that has no
+// other goroutine, as a deadlock.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +42,18 @@ func (b *board) change(f func(*report.Up)) {
 	defer b.mu.Unlock()
 	f(&b.up)
 	b.err = b.write()
+}
+
+// snapshot gives the state as it is now.
+func (b *board) snapshot() report.Up {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	up := b.up
+	up.Roles = slices.Clone(up.Roles)
+	for i, r := range up.Roles {
+		up.Roles[i].Missing = slices.Clone(r.Missing)
+	}
+	return up
 }
 
 // role edits the row of one role.

@@ -3,7 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -34,6 +34,7 @@ func (k *keeper) run(failed func(error)) {
 	k.log.watch(k.lacks)
 	for restarts := 0; ; restarts++ {
 		k.note(func(r *report.Role) { r.Restarts, r.Missing = restarts, nil })
+		k.log.forget()
 		began := time.Now()
 		c, err := k.start.launch(k.role, k.dir, k.socks, k.log)
 		end := exit{code: 1, err: err}
@@ -55,7 +56,7 @@ func (k *keeper) run(failed func(error)) {
 			failed(k.gaveUp(v.stop, end))
 			return
 		}
-		k.out.say("up", fmt.Sprintf("%s ended (%s); starting it again in %s", k.role.Name, end, v.delay))
+		k.tell(end, v, &h)
 		select {
 		case <-time.After(v.delay):
 		case <-k.stop:
@@ -85,11 +86,24 @@ func (k *keeper) lacks(what string) {
 	})
 }
 
+// tell says why the role ended, and what comes next.
+func (k *keeper) tell(e exit, v verdict, h *history) {
+	why := e.String()
+	if reason := k.log.reason(); reason != "" {
+		why += ": " + fault.Line(&fault.Fault{What: reason})
+	}
+	text := fmt.Sprintf("%s ended (%s); starting it again in %s", k.role.Name, why, v.delay)
+	if n := len(h.crashes); n > 1 {
+		text += fmt.Sprintf("; %d ends of %d that stop everything within a minute", n, maxCrashes)
+	}
+	k.out.say(text, slog.LevelWarn, "role ended", "of", k.role.Name, "exit", e.String(), "reason", k.log.reason(), "delay", v.delay.String())
+}
+
 // gaveUp is the fault of a role that can't be kept running.
 func (k *keeper) gaveUp(why string, e exit) error {
 	f := &fault.Fault{
 		What: fmt.Sprintf("%s can't be kept running: %s (%s)", k.role.Name, why, e), Tail: k.log.last(), Key: "role-crashes",
-		Do: "mend what it says, then start again with: bxctl up; its whole log is " + k.log.path,
+		Do: "mend what it says, then start again with: bxctl up; more is in: bxctl logs " + k.role.Name,
 	}
 	if e.code == exitRefused {
 		f.What = k.role.Name + " refused to start"
@@ -120,6 +134,7 @@ func keepAll(ctx context.Context, keepers []*keeper) error {
 	case err = <-fails:
 	}
 	if len(keepers) > 0 {
+		keepers[0].out.say("stopping", slog.LevelInfo, "stopping")
 		keepers[0].board.change(func(u *report.Up) {
 			u.State = "stopping"
 			if err != nil {
@@ -136,8 +151,7 @@ func keepAll(ctx context.Context, keepers []*keeper) error {
 }
 
 func newKeeper(r Role, dir, logs string, st *starter, b *board, out *console) (*keeper, error) {
-	path := filepath.Join(logs, r.Name+".log")
-	j, err := openJournal(r.Name, path, r.Loud, out)
+	j, err := openJournal(r.Name, logs, r.Loud, out)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/logs"
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
@@ -32,6 +34,8 @@ type Options struct {
 	Version string
 	Out     term.Screen
 	Now     func() time.Time
+	Plain   bool // lines, in a terminal too
+	Quiet   bool // nothing but the log
 }
 
 // Run runs all roles until ctx ends; then it stops them and returns nil. A
@@ -65,8 +69,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return broken("take the lock run/up.lock", err)
 	}
-	s := &session{o: o, in: in, roles: roles, out: &console{screen: o.Out, now: o.Now}}
-	return errors.Join(s.run(ctx), held.release())
+	own, err := logs.Open(o.Layout.Log, "up", o.Now)
+	if err != nil {
+		return errors.Join(broken("open its log", err), held.release())
+	}
+	s := &session{o: o, in: in, roles: roles, out: newConsole(o, own)}
+	err = s.run(ctx)
+	if err != nil {
+		s.out.own.Error("ended", "error", fault.Line(err))
+	}
+	return errors.Join(err, own.Close(), held.release())
 }
 
 // Running tells in a line that up runs already.
@@ -173,7 +185,7 @@ type session struct {
 
 func (s *session) run(ctx context.Context) error {
 	for _, name := range reap(s.o.Layout) {
-		s.out.say("up", "killed "+name+", which an earlier up had left behind")
+		s.out.say("killed "+name+", which an earlier up had left behind", slog.LevelWarn, "killed what an earlier up had left behind", "of", name)
 	}
 	if err := folders(s.o.Layout, s.roles, s.in.Settings, s.in.Root); err != nil {
 		return broken("make the folders of the sockets", err)
@@ -189,14 +201,14 @@ func (s *session) run(ctx context.Context) error {
 	defer func() {
 		for _, k := range keepers {
 			k.socks.close()
-			_ = k.log.file.Close()
+			_ = k.log.file.Close() // a reader may still want what is there; nothing is buffered
 		}
 	}()
 	if err != nil {
 		return err
 	}
 	served := Served(s.in.Settings, s.in.Proxy)
-	s.out.say("up", "Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served)
+	s.out.say("Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served, slog.LevelInfo, "started", "version", s.o.Version, "home", s.o.Layout.Home, "model", served)
 	if err := s.upstreamSocket(); err != nil {
 		return err
 	}
@@ -204,11 +216,14 @@ func (s *session) run(ctx context.Context) error {
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching) })
 	watched.Go(func() { s.watchUpstream(watching) })
+	if s.viewable() {
+		watched.Go(func() { s.runView(watching, keepers[0].board) })
+	}
 	err = keepAll(ctx, keepers)
 	endWatch()
 	watched.Wait()
 	if err == nil {
-		s.out.say("up", "stopped")
+		s.out.say("stopped", slog.LevelInfo, "stopped")
 		err = os.Remove(filepath.Join(s.o.Layout.Run, stateName))
 	}
 	return err
@@ -250,9 +265,10 @@ func (s *session) keepers(st *starter) ([]*keeper, error) {
 func (s *session) watch(ctx context.Context) {
 	client := loop.Client{Path: s.o.Layout.Socket(roleLoopd, "bxctl", "loop")}
 	began := s.o.Now()
-	err := Await(ctx, client, func(state string) { s.out.say("up", "loopd is "+state) })
+	err := Await(ctx, client, func(state string) { s.out.say("loopd is "+state, slog.LevelInfo, "loopd", "state", state) })
 	if err == nil {
-		s.out.say("up", "ready after "+term.Span(s.o.Now().Sub(began))+"; talk with: bxctl chat")
+		took := s.o.Now().Sub(began)
+		s.out.say("ready after "+term.Span(took)+"; talk with: bxctl chat", slog.LevelInfo, "ready", "ms", took.Milliseconds())
 	}
 }
 
@@ -266,7 +282,7 @@ func (s *session) upstreamSocket() error {
 	uid := s.in.Settings.UID(roleProxy)
 	changed, err := openSocket(a.Path, uid)
 	if changed && err == nil {
-		s.out.say("up", fmt.Sprintf("gave inferproxy (uid %d) an entry in the access list of %s", uid, a.Path))
+		s.out.say(fmt.Sprintf("gave inferproxy (uid %d) an entry in the access list of %s", uid, a.Path), slog.LevelInfo, "gave inferproxy an access list entry", "uid", uid, "socket", a.Path)
 	}
 	return err
 }
@@ -282,7 +298,7 @@ func (s *session) watchUpstream(ctx context.Context) {
 		}
 		if err := s.upstreamSocket(); err != nil && err.Error() != told {
 			told = err.Error()
-			s.out.say("up", told)
+			s.out.say(told, slog.LevelWarn, "upstream socket", "error", told)
 		}
 	}
 }

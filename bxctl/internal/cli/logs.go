@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/logs"
+	"boxmaker/bxctl/internal/up"
+
+	"github.com/spf13/cobra"
+)
+
+// followPeriod is how often a follower looks for new lines.
+const followPeriod = 100 * time.Millisecond
+
+func (a *app) logs() *cobra.Command {
+	var follow, asJSON bool
+	var last, since string
+	c := &cobra.Command{
+		Use: "logs [ROLE…]", Short: "show what the programs print", Args: cobra.ArbitraryArgs,
+		Long: `Shows the last lines of the logs, merged by time over the roles, with times in your
+zone. It reads the files, so that it works when nothing runs. The role up is bxctl up
+itself: what it started, what ended and why.
+
+A file is rotated when it is 8 MiB large, and four older ones are kept; all of them
+are read, and --follow goes on across a rotation.`,
+		Example: "  bxctl logs\n  bxctl logs loopd inferproxy -f\n  bxctl logs --since 2h -n 20\n  bxctl logs --json -n all | jq 'select(.level == \"ERROR\")'",
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
+	c.Flags().StringVarP(&last, "lines", "n", "100", "how many lines in all: a `number`, or all")
+	c.Flags().StringVar(&since, "since", "", "only lines since then (all of them, unless -n says fewer): how long ago (15m, 2h, 3d), or a `time`")
+	c.Flags().BoolVar(&asJSON, "json", false, "one line of JSON each: role, time, level, msg, and the attributes")
+	c.RunE = func(c *cobra.Command, roles []string) error {
+		q := logs.Query{Dir: a.layout.Log, Roles: roles, Follow: follow}
+		var err error
+		if q.Last, err = lastLines(last); err != nil {
+			return usage(err, "see bxctl logs --help")
+		}
+		if since != "" {
+			if q.Since, err = logs.ParseSince(since, a.env.Now()); err != nil {
+				return usage(err, "")
+			}
+			if !c.Flags().Changed("lines") {
+				q.Last = logs.All
+			}
+		}
+		if err := a.checkRoles(roles); err != nil {
+			return err
+		}
+		return a.showLogs(c.Context(), q, asJSON)
+	}
+	return c
+}
+
+func lastLines(s string) (int, error) {
+	if s == "all" {
+		return logs.All, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("-n %q: it must be a number, or all", s)
+	}
+	return n, nil
+}
+
+// checkRoles refuses a name that neither has a log nor ever could.
+func (a *app) checkRoles(roles []string) error {
+	there, err := logs.Roles(a.layout.Log)
+	if err != nil {
+		return unreadable(a.layout.Log, err)
+	}
+	known := append(up.Names(), there...)
+	for _, r := range roles {
+		if !slices.Contains(known, r) {
+			slices.Sort(known)
+			return usage(fmt.Errorf("there is no role %q", r), "the roles are "+strings.Join(slices.Compact(known), ", "))
+		}
+	}
+	return nil
+}
+
+func unreadable(dir string, err error) error {
+	return &fault.Fault{What: "the logs in " + dir + " can't be read", Err: err, Do: "run it as the user that runs bxctl up", Key: "logs-unreadable"}
+}
+
+func (a *app) showLogs(ctx context.Context, q logs.Query, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if q.Follow {
+		t := time.NewTicker(followPeriod)
+		defer t.Stop()
+		q.Poll = t.C
+	}
+	shown := 0
+	var broken error // standard output
+	err := q.Each(ctx, func(e logs.Entry) error {
+		shown++
+		line := ""
+		if asJSON {
+			line = string(e.JSON())
+		} else {
+			line = e.Human(a.out, a.env.Now().Location())
+		}
+		_, broken = fmt.Fprintln(a.env.Stdout, line)
+		return broken
+	})
+	switch {
+	case errors.Is(broken, syscall.EPIPE):
+		return nil // head and less have seen enough
+	case broken != nil:
+		return broken
+	case err != nil:
+		return unreadable(q.Dir, err)
+	}
+	if shown == 0 && !q.Follow && !asJSON {
+		fmt.Fprintln(a.env.Stderr, a.err.Dim(a.noLines(q)))
+	}
+	return nil
+}
+
+// noLines says why nothing was shown.
+func (a *app) noLines(q logs.Query) string {
+	if all, err := logs.Roles(q.Dir); err == nil && len(all) == 0 {
+		if up.RunBySystemd(a.layout) {
+			return "(systemd keeps the logs: " + up.JournalCommand() + ")"
+		}
+		return "(nothing has run here yet: there are no logs in " + q.Dir + ")"
+	}
+	return "(no such lines)"
+}

@@ -1,0 +1,92 @@
+package up
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"boxmaker/bxctl/internal/setup"
+	"boxmaker/internal/config"
+
+	"golang.org/x/sys/unix"
+)
+
+// Target is the systemd unit that pulls in all others of Boxmaker.
+const Target = "boxmaker.target"
+
+// Names lists the roles that up can run, and up itself.
+func Names() []string {
+	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd}
+}
+
+// Systemctl is the command that steers the units, for this user.
+func Systemctl() string {
+	if os.Geteuid() == 0 {
+		return "systemctl"
+	}
+	return "systemctl --user"
+}
+
+// JournalCommand shows the logs of the units.
+func JournalCommand() string {
+	if os.Geteuid() == 0 {
+		return "journalctl -u 'boxmaker-*'"
+	}
+	return "journalctl --user -u 'boxmaker-*'"
+}
+
+// RunBySystemd reports whether systemd listens on the owner's socket: it made
+// the socket, by the kernel's word, and it is the one who may hand it over.
+// It connects, which makes systemd start the units.
+func RunBySystemd(l config.Layout) bool {
+	return listenerName(l.Socket(roleLoopd, "bxctl", "loop")) == "systemd"
+}
+
+// listenerName is the name of the process that listens on a Unix socket; empty
+// if nobody does, or it can't be seen.
+func listenerName(path string) string {
+	dir, err := os.Open(strings.TrimSuffix(path, "loop.sock"))
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	// The path may be too long for an address; this one never is.
+	c, err := net.DialTimeout("unix", "/proc/self/fd/"+strconv.Itoa(int(dir.Fd()))+"/loop.sock", time.Second)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return ""
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	var peer *unix.Ucred
+	if err := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || peer == nil || peer.Pid <= 0 {
+		return ""
+	}
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(int(peer.Pid)) + "/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}
+
+// Roles gives what up would run for the configuration as it stands, for those
+// who start it in another way.
+func Roles(o Options) ([]Role, setup.Settings, error) {
+	in, err := o.prepare()
+	if err != nil {
+		return nil, in.Settings, err
+	}
+	roles, err := Plan(in)
+	if err != nil {
+		return nil, in.Settings, err
+	}
+	return roles, in.Settings, programs(roles)
+}
