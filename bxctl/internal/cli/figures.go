@@ -27,7 +27,7 @@ time to its first token, and what cold caches cost. All of it is read from the l
 		if asJSON {
 			return archive.WriteJSON(a.out, s)
 		}
-		_, err = fmt.Fprint(a.env.Stdout, s.Text(a.out, a.out.Width()-1))
+		_, err = fmt.Fprint(a.env.Stdout, s.Text(a.out, a.out.Width()-1, a.env.Now()))
 		return err
 	}
 	return c

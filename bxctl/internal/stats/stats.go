@@ -16,16 +16,15 @@ import (
 
 // Stats is one session. Tokens are counts, times milliseconds.
 type Stats struct {
-	Session  string `json:"session"`
-	Model    string `json:"model"`
-	Slot     int    `json:"slot"`
-	Epochs   int    `json:"epochs"`
-	Window   int64  `json:"window"`  // tokens that the newest epoch may hold
-	Context  int64  `json:"context"` // tokens that it holds
-	Sum      Sum    `json:"sum"`
-	Turns    []Turn `json:"turns"`
-	Colds    []Cold `json:"cold_caches"`
-	Messages int    `json:"messages"`
+	Session string `json:"session"`
+	Model   string `json:"model"`
+	Slot    int    `json:"slot"`
+	Epochs  int    `json:"epochs"`
+	Window  int64  `json:"window"`  // tokens that the newest epoch may hold
+	Context int64  `json:"context"` // tokens that it holds
+	Sum     Sum    `json:"sum"`
+	Turns   []Turn `json:"turns"`
+	Colds   []Cold `json:"cold_caches"`
 }
 
 // Sum is the whole of what was computed.
@@ -98,8 +97,6 @@ func (s *Stats) add(h proto.Header, r proto.Record) {
 	switch r := r.(type) {
 	case *proto.Baseline:
 		s.Model, s.Slot, s.Window, s.Context = r.Model, r.Slot, r.Window, 0
-	case *proto.Assistant:
-		s.Messages++
 	case *proto.Tool:
 		s.Sum.Calls++
 		if t := s.last(); t != nil {

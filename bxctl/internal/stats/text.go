@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
 
 	"github.com/guptarohit/asciigraph"
 )
@@ -13,9 +14,9 @@ import (
 // barTurns is how many turns are drawn as bars: the newest.
 const barTurns = 20
 
-// Text draws the figures in at most width columns.
-func (s *Stats) Text(sc term.Screen, width int) string {
-	w := &writer{sc: sc, width: max(width, 40)}
+// Text draws the figures in at most width columns; times in the zone of now.
+func (s *Stats) Text(sc term.Screen, width int, now time.Time) string {
+	w := &writer{sc: sc, width: max(width, 50), now: now}
 	w.head(s)
 	if len(s.Turns) > 0 {
 		w.bars(s.Turns)
@@ -32,6 +33,7 @@ type writer struct {
 	b     strings.Builder
 	sc    term.Screen
 	width int
+	now   time.Time
 }
 
 func (w *writer) line(s string) { w.b.WriteString(s + "\n") }
@@ -66,8 +68,8 @@ func (w *writer) head(s *Stats) {
 	w.line(w.sc.Bold("session " + s.Session))
 	w.wrapped([]string{"model " + term.Line(s.Model), fmt.Sprintf("slot %d", s.Slot), many(s.Epochs, "epoch"), many(len(s.Turns), "turn"), many(s.Sum.Calls, "tool call")})
 	if s.Window > 0 {
-		const cells = 30
-		full := int(min(s.Context*cells/s.Window, cells))
+		const cells = 20
+		full := int(min(atLeast(s.Context*cells/s.Window, s.Context), cells))
 		w.line(fmt.Sprintf("window %s%s %d%%, %s of %s tokens", strings.Repeat("█", full), strings.Repeat("░", cells-full),
 			s.Context*100/s.Window, term.Count(s.Context), term.Count(s.Window)))
 	}
@@ -85,7 +87,7 @@ func (w *writer) head(s *Stats) {
 // bars draws one row a turn: what was reused, processed, generated.
 func (w *writer) bars(turns []Turn) {
 	w.line("")
-	w.line(w.sc.Bold("turns") + "  " + w.sc.Dim("▓ reused") + "  " + w.sc.Warn("█ processed") + "  " + w.sc.Good("█ generated"))
+	w.line(w.sc.Bold("turns") + "  " + w.sc.Dim("░ reused") + "  " + w.sc.Warn("█ processed") + "  " + w.sc.Good("▒ generated"))
 	if skip := len(turns) - barTurns; skip > 0 {
 		w.line(w.sc.Dim(fmt.Sprintf("(%s before these are in the plots, and in --json)", many(skip, "turn"))))
 		turns = turns[skip:]
@@ -108,7 +110,7 @@ func (w *writer) bars(turns []Turn) {
 		a, b, c := cells*t.Reused/most, cells*t.Processed/most, cells*t.Generated/most
 		b, c = atLeast(b, t.Processed), atLeast(c, t.Generated)
 		a = max(min(a, cells-b-c), 0)
-		w.line(fmt.Sprintf("%4d ", t.N) + w.sc.Dim(strings.Repeat("▓", int(a))) + w.sc.Warn(strings.Repeat("█", int(b))) + w.sc.Good(strings.Repeat("█", int(c))) +
+		w.line(fmt.Sprintf("%4d ", t.N) + w.sc.Dim(strings.Repeat("░", int(a))) + w.sc.Warn(strings.Repeat("█", int(b))) + w.sc.Good(strings.Repeat("▒", int(c))) +
 			strings.Repeat(" ", int(max(cells-a-b-c, 0))) + tail + w.sc.Bad(mark))
 	}
 }
@@ -142,8 +144,12 @@ func (w *writer) colds(s *Stats) {
 		w.line(w.sc.Dim("no cold cache"))
 		return
 	}
-	w.line(w.sc.Bold("cold caches") + fmt.Sprintf(": %d, together %s tokens read again, about %s", len(s.Colds), term.Count(s.Sum.Lost), span(float64(s.Sum.LostMS))))
+	w.line(w.sc.Bold("cold caches") + fmt.Sprintf(": %d, %s tokens read again, about %s", len(s.Colds), term.Count(s.Sum.Lost), span(float64(s.Sum.LostMS))))
 	for _, c := range s.Colds[max(0, len(s.Colds)-10):] {
-		w.line(fmt.Sprintf("  turn %d, %s: %s tokens, about %s", c.Turn, term.Line(c.Time), term.Count(c.Lost), span(float64(c.LostMS))))
+		when := term.Line(c.Time)
+		if t, err := proto.ParseTime(c.Time); err == nil {
+			when = term.When(t, w.now)
+		}
+		w.line(fmt.Sprintf("  turn %d, %s: %s tokens, about %s", c.Turn, when, term.Count(c.Lost), span(float64(c.LostMS))))
 	}
 }

@@ -13,5 +13,5 @@ func (s *shell) context(ctx context.Context, session string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return chat.Said{Text: st.Text(s.cfg.Screen, s.cfg.Screen.Width()-1)}, nil
+	return chat.Said{Text: st.Text(s.cfg.Screen, s.cfg.Screen.Width()-1, s.cfg.Now())}, nil
 }

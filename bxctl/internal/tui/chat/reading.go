@@ -44,34 +44,44 @@ func (r *reading) left() (time.Duration, bool) {
 	return time.Duration(perToken*float64(rest)) * time.Millisecond, true
 }
 
-// line draws the progress in at most width columns; what matters less is left
-// out first.
+// line draws the progress in at most width columns. In a narrow window words go
+// first, then the bar gets shorter, then the last figures go.
 func (r *reading) line(width int) string {
 	p := r.last
 	percent := int64(100)
 	if p.Total > 0 {
 		percent = min(p.Done*100/p.Total, 100)
 	}
-	head := fmt.Sprintf(" %d%% of %s tokens", percent, term.Count(p.Total))
-	var more []string
+	words := width >= 84
+	head, tokens, about := "", "", ""
+	if words {
+		head, tokens, about = "reading ", " tokens", "about "
+	}
+	parts := []string{fmt.Sprintf("%d%% of %s%s", percent, term.Count(p.Total), tokens)}
 	if fresh := p.Done - p.Cached; fresh > 0 && p.MS > 0 {
-		more = append(more, term.Count(fresh*1000/p.MS)+" tokens/s")
+		parts = append(parts, term.Count(fresh*1000/p.MS)+tokens+"/s")
 	}
 	if p.Total > 0 {
-		more = append(more, fmt.Sprintf("%d%% cached", p.Cached*100/p.Total))
+		parts = append(parts, fmt.Sprintf("%d%% cached", p.Cached*100/p.Total))
 	}
 	if left, ok := r.left(); ok {
-		more = append(more, "about "+term.Span(max(left.Round(time.Second), time.Second))+" left")
+		parts = append(parts, about+whole(left)+" left")
 	}
-	s := "reading "
-	tail := head
-	for _, part := range more {
-		if term.Columns(s)+8+term.Columns(tail)+3+term.Columns(part) <= width {
-			tail += " · " + part
-		}
+	tail := " " + strings.Join(parts, " · ")
+	for len(parts) > 1 && term.Columns(head)+4+term.Columns(tail) > width {
+		parts = parts[:len(parts)-1]
+		tail = " " + strings.Join(parts, " · ")
 	}
-	cells := min(max(width-term.Columns(s)-term.Columns(tail), 0), 20)
-	return s + bar(percent, cells, p) + tail
+	cells := min(max(width-term.Columns(head)-term.Columns(tail), 0), 20)
+	return head + bar(percent, cells, p) + tail
+}
+
+// whole gives a time in whole seconds: more would not be honest.
+func whole(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%d s", max(int(d.Round(time.Second)/time.Second), 1))
+	}
+	return term.Span(d)
 }
 
 // bar shows what was cached, what was read, and what is left.

@@ -153,6 +153,7 @@ func (m *Model) user(text string) {
 		}
 		m.say(m.sc.Bold(mark + l))
 	}
+	m.say("")
 }
 
 // send makes a turn of a text.
@@ -221,7 +222,6 @@ func (m *Model) past(it archive.Item) {
 	switch it.Role {
 	case "user":
 		m.user(it.Text)
-		m.say("")
 	case "assistant":
 		if strings.TrimSpace(it.Text) != "" {
 			m.say("")

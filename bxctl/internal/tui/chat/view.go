@@ -105,7 +105,7 @@ func (m *Model) phase(t *turn) string {
 	case t.wait != nil:
 		s = waiting(t.wait)
 	case t.read != nil && t.read.last.Done < t.read.last.Total:
-		s = t.read.line(m.room() - 2 - 10)
+		s, since = t.read.line(m.room()-2), ""
 	case !t.thought.IsZero():
 		s = fmt.Sprintf("thinking, %d words", len(strings.Fields(t.think.String())))
 		if !m.details {

@@ -120,7 +120,7 @@ func (p *Painter) Paint(f Frame) error {
 	}
 	if len(old) > len(f.Live) {
 		at = p.to(at, len(f.Live), len(old))
-		p.out.WriteString("\x1b[J")
+		p.out.WriteString("\r\x1b[J")
 	}
 	p.to(at, f.Row, max(len(old), len(f.Live)))
 	p.out.WriteString("\r")
