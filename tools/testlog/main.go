@@ -26,7 +26,7 @@ type report struct {
 	out                     io.Writer
 	output                  map[string][]string // of a test or package, until it ends
 	failedIn                map[string]bool     // packages with a failed test
-	skipped                 []string
+	skipped                 []skip
 	passed, failed, skipCnt int
 	broken                  bool
 }
@@ -86,7 +86,7 @@ func (r *report) add(e event) {
 	case "skip":
 		if e.Test != "" {
 			r.skipCnt++
-			r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(r.output[key])))
+			r.skip(e.Package, e.Test, reason(r.output[key]))
 		}
 		delete(r.output, key)
 	case "fail":
@@ -98,6 +98,29 @@ func (r *report) add(e event) {
 		io.WriteString(r.out, strings.Join(r.output[key], ""))
 		delete(r.output, key)
 	}
+}
+
+// A skip is one reason in one package, and the tests that it kept from running.
+type skip struct {
+	pkg, reason string
+	tests       []string
+}
+
+func (s skip) String() string {
+	if len(s.tests) > 3 {
+		return fmt.Sprintf("%s, %d tests: %s", s.pkg, len(s.tests), s.reason)
+	}
+	return fmt.Sprintf("%s %s: %s", s.pkg, strings.Join(s.tests, ", "), s.reason)
+}
+
+func (r *report) skip(pkg, test, reason string) {
+	for i, s := range r.skipped {
+		if s.pkg == pkg && s.reason == reason {
+			r.skipped[i].tests = append(s.tests, test)
+			return
+		}
+	}
+	r.skipped = append(r.skipped, skip{pkg, reason, []string{test}})
 }
 
 // isResult tells the line that sums up a package from the rest of its output.
@@ -132,7 +155,10 @@ func reason(output []string) string {
 func (r *report) close(notes []string) bool {
 	if len(notes)+len(r.skipped) > 0 {
 		fmt.Fprintln(r.out, "\n############ NOT RUN ############")
-		for _, s := range append(notes, r.skipped...) {
+		for _, s := range notes {
+			fmt.Fprintln(r.out, "NOT RUN:", s)
+		}
+		for _, s := range r.skipped {
 			fmt.Fprintln(r.out, "NOT RUN:", s)
 		}
 		fmt.Fprintln(r.out, "#################################")

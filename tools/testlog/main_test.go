@@ -34,6 +34,10 @@ func TestReport(t *testing.T) {
 	}{
 		{"pass", pass, nil, true, []string{"ok  \tp\t0.1s\n", "\n1 passed, 0 failed, 0 skipped\n"}, []string{"chatter", "NOT RUN"}},
 		{"skip", pass + skip, nil, true, []string{"NOT RUN: p TestB: no tmux here\n", "1 passed, 0 failed, 1 skipped\n"}, nil},
+		{
+			"skips of one reason", pass + skip + strings.ReplaceAll(skip, "TestB", "TestD"), nil, true,
+			[]string{"NOT RUN: p TestB, TestD: no tmux here\n", "1 passed, 0 failed, 2 skipped\n"}, nil,
+		},
 		{"fail", pass + fail, nil, false, []string{"got 1, want 2", "FAIL\tp", "1 passed, 1 failed, 0 skipped\n"}, nil},
 		{"build", pass + build, nil, false, []string{"undefined: y", "1 passed, 1 failed, 0 skipped"}, nil},
 		{"note", pass, []string{"the moon"}, true, []string{"NOT RUN: the moon\n"}, nil},
