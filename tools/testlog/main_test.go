@@ -36,7 +36,8 @@ func TestReport(t *testing.T) {
 		{"skip", pass + skip, nil, true, []string{"NOT RUN: p TestB: no tmux here\n", "1 passed, 0 failed, 1 skipped\n"}, nil},
 		{
 			"skips of one reason", pass + skip + strings.ReplaceAll(skip, "TestB", "TestD"), nil, true,
-			[]string{"NOT RUN: p TestB, TestD: no tmux here\n", "1 passed, 0 failed, 2 skipped\n"}, nil,
+			[]string{"NOT RUN: p TestB, TestD: no tmux here\n", "1 passed, 0 failed, 2 skipped\n"},
+			nil,
 		},
 		{"fail", pass + fail, nil, false, []string{"got 1, want 2", "FAIL\tp", "1 passed, 1 failed, 0 skipped\n"}, nil},
 		{"build", pass + build, nil, false, []string{"undefined: y", "1 passed, 1 failed, 0 skipped"}, nil},
