@@ -12,6 +12,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -47,18 +48,18 @@ type Serving struct {
 	// Baseline makes the first record of a new epoch on a slot.
 	Baseline func(slot int) *proto.Baseline
 	Neutral  *neutral.Neutraliser
-	Window   int64 // n_ctx of a slot, in tokens
 	// ThinkingMark is the text that the server puts at the end of capped thinking.
 	ThinkingMark string
 }
 
-// An Agent runs sessions. Make it with [New], then call [Agent.Run].
+// An Agent runs sessions. Make it with [New], tell it with [Agent.Serve] that the
+// server is ready, and wait for its end with [Agent.Wait].
 type Agent struct {
 	cfg     Config
 	ready   chan struct{} // closed by Serve
 	serving Serving       // written before ready is closed
 
-	ctx    context.Context // of Run; ends all work
+	ctx    context.Context // ends all work
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // conversations and confirmations
 
@@ -93,6 +94,8 @@ func (a *Agent) Serve(s Serving) error {
 // conversations have then ended.
 func (a *Agent) Wait() error {
 	<-a.ctx.Done()
+	a.mu.Lock() // a post that has not seen the end yet adds to wg before this
+	a.mu.Unlock()
 	a.wg.Wait()
 	return context.Cause(a.ctx)
 }
@@ -118,9 +121,8 @@ func (a *Agent) Submit(ctx context.Context, m *proto.Submit) (*Stream, error) {
 	case <-a.ctx.Done():
 		return nil, errEnding
 	}
-	reply := make(chan joined, 1)
-	a.post(m.Session, submit{m, reply})
-	return a.join(ctx, reply)
+	j, err := a.join(ctx, m.Session, func(reply chan joined) any { return submit{m, reply} })
+	return j.stream, err
 }
 
 // Ready reports whether turns may start.
@@ -133,63 +135,71 @@ func (a *Agent) Ready() bool {
 	}
 }
 
-// Follow joins a session. place is the last record that is not in the stream.
+// Follow joins a session. place is the last record that is not in the stream: of a
+// running turn the stream has all events, so it is the record that began it.
 func (a *Agent) Follow(ctx context.Context, id string) (s *Stream, epoch int, place int64, err error) {
+	j, err := a.join(ctx, id, func(reply chan joined) any { return follow{reply} })
+	return j.stream, j.epoch, j.place, err
+}
+
+// join posts a letter that is answered with a stream. The stream of an answer that
+// nobody waits for any more is closed.
+func (a *Agent) join(ctx context.Context, id string, letter func(chan joined) any) (joined, error) {
 	reply := make(chan joined, 1)
-	a.post(id, follow{reply})
-	select {
-	case j := <-reply:
-		return j.stream, j.epoch, j.place, j.err
-	case <-ctx.Done():
-		return nil, 0, 0, ctx.Err()
-	case <-a.ctx.Done():
-		return nil, 0, 0, errEnding
+	a.post(id, letter(reply))
+	j, err := await(ctx, a, reply)
+	if err == nil {
+		return j, j.err
 	}
-}
-
-func (a *Agent) join(ctx context.Context, reply chan joined) (*Stream, error) {
-	select {
-	case j := <-reply:
-		return j.stream, j.err
-	case <-ctx.Done():
-		go func() { // the reply comes all the same, and its stream has to be closed
-			select {
-			case j := <-reply:
-				if j.stream != nil {
-					j.stream.Close()
-				}
-			case <-a.ctx.Done():
-			}
-		}()
-		return nil, ctx.Err()
-	case <-a.ctx.Done():
+	go func() {
 		select {
-		case j := <-reply: // a failed write ends the agent and tells why
-			return j.stream, j.err
-		default:
-			return nil, errEnding
+		case j := <-reply:
+			if j.stream != nil {
+				j.stream.Close()
+			}
+		case <-a.ctx.Done():
 		}
+	}()
+	return joined{}, err
+}
+
+// await gives the answer to a letter.
+func await[T any](ctx context.Context, a *Agent, reply chan T) (answer T, err error) {
+	select {
+	case answer = <-reply:
+		return answer, nil
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	case <-a.ctx.Done():
+	}
+	select {
+	case answer = <-reply: // a failed write ends the agent and tells why
+		return answer, nil
+	default:
+		return answer, errEnding
 	}
 }
 
-// Stop ends the running turn of a session and reports whether there was one.
+// Stop ends the running turn of a session and reports whether there was one. A turn
+// that a restart cut off counts as running, even while the server is not ready.
 func (a *Agent) Stop(ctx context.Context, id string) (bool, error) {
 	a.mu.Lock()
-	_, ok := a.open[id]
+	_, open := a.open[id]
 	a.mu.Unlock()
-	if !ok {
-		return false, nil
+	if !open {
+		info, err := a.cfg.Store.Info(id)
+		switch {
+		case errors.Is(err, session.ErrNoSession):
+			return false, nil
+		case err != nil:
+			return false, err
+		case !info.Open:
+			return false, nil
+		}
 	}
 	reply := make(chan bool, 1)
 	a.post(id, stop{reply})
-	select {
-	case running := <-reply:
-		return running, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-a.ctx.Done():
-		return false, errEnding
-	}
+	return await(ctx, a, reply)
 }
 
 // OpenTurns counts the sessions with a turn.

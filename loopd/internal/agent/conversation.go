@@ -51,7 +51,8 @@ type conversation struct {
 	// Owned by run.
 	log     *session.Session
 	prompt  *prompt.Prompt
-	slotID  int // of the epoch, as its baseline says
+	slotID  int   // of the epoch, as its baseline says
+	from    int64 // the record behind which the hub has the running turn's events
 	state   turn.State
 	next    turn.Action
 	resumed bool               // the call in front may have been sent before a restart
@@ -209,6 +210,7 @@ func (c *conversation) begin(u *proto.User) error {
 		return err
 	}
 	c.busy.Store(true)
+	c.from = n
 	c.hub.begin(u.Origin)
 	c.hub.tell(past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u))
 	if !fresh && n == 1 {
@@ -221,13 +223,20 @@ func (c *conversation) begin(u *proto.User) error {
 // end closes the turn and tells everybody.
 func (c *conversation) end(rec proto.TurnEnd) error {
 	rec.Queued = len(c.log.Pending())
-	usage, answer := c.state.Usage, c.state.Answer
+	done := doneOf(c.state, &rec)
 	if _, err := c.append(&rec); err != nil {
 		return err
 	}
-	if rec.Outcome == proto.TurnStopped || rec.Outcome == proto.TurnFailed {
-		answer = ""
-	}
-	c.hub.finish(&proto.Done{Outcome: rec.Outcome, Text: rec.Text, Runbook: rec.Runbook, Answer: answer, Usage: usage})
+	c.hub.finish(done)
 	return nil
+}
+
+// doneOf is what the clients of a turn are told at its end. s is the state before
+// the end's record.
+func doneOf(s turn.State, end *proto.TurnEnd) *proto.Done {
+	d := &proto.Done{Outcome: end.Outcome, Text: end.Text, Runbook: end.Runbook, Answer: s.Answer, Usage: s.Usage}
+	if end.Outcome == proto.TurnStopped || end.Outcome == proto.TurnFailed {
+		d.Answer = "" // what the model said before does not answer the message
+	}
+	return d
 }

@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
+
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/prompt"
 	"boxmaker/loopd/internal/session"
@@ -69,38 +72,34 @@ func (a *Agent) History(id string, after int64, last int, end int64, visit func(
 func (c *conversation) rejoin(origin string, o session.Origin) joined {
 	first := []proto.Message{&proto.Accepted{Record: o.Record, Known: true}}
 	if o.End != nil {
-		done := &proto.Done{Outcome: o.End.Outcome, Text: o.End.Text, Runbook: o.End.Runbook}
-		done.Answer, done.Usage = c.answerOf(origin)
+		done, err := c.endOf(origin)
+		if err != nil {
+			return joined{err: sessionError(c.id, err)}
+		}
 		return joined{stream: c.hub.subscribe(origin, append(first, done)...)}
 	}
-	if c.state.Origin != origin || c.state.Phase == turn.Resting {
-		first = append(first, &proto.Waiting{Reason: proto.WaitQueue, Ahead: 1})
+	if i := slices.IndexFunc(c.log.Pending(), func(q proto.Queued) bool { return q.Origin == origin }); i >= 0 {
+		first = append(first, &proto.Waiting{Reason: proto.WaitQueue, Ahead: i + 1})
 	}
 	return joined{stream: c.hub.subscribe(origin, first...)}
 }
 
-// answerOf finds the answer of an ended turn in the log.
-func (c *conversation) answerOf(origin string) (answer string, usage proto.Usage) {
-	mine := false
-	_ = c.a.cfg.Store.Read(c.id, func(_ int, _ proto.Header, r proto.Record) error {
-		switch r := r.(type) {
-		case *proto.User:
-			mine = r.Origin == origin
-		case *proto.Completion:
-			if mine {
-				usage.Completions++
-				usage.Prompt += r.PromptN
-				usage.Cached += r.CacheN
-				usage.Generated += r.PredictedN
-			}
-		case *proto.Assistant:
-			if m, err := prompt.ParseAssistant(r.Message); mine && err == nil {
-				answer = m.Content
-			}
+// endOf finds in the log what the clients of an ended turn were told.
+func (c *conversation) endOf(origin string) (*proto.Done, error) {
+	s := turn.State{Session: c.id}
+	var done *proto.Done
+	err := c.a.cfg.Store.Read(c.id, func(epoch int, h proto.Header, r proto.Record) error {
+		next, _, err := turn.Next(s, epoch, h.N, r)
+		if end, ok := r.(*proto.TurnEnd); ok && end.Origin == origin {
+			done = doneOf(s, end)
 		}
-		return nil
+		s = next
+		return err
 	})
-	return answer, usage
+	if err == nil && done == nil {
+		err = fmt.Errorf("agent: the end of message %s is not in the log", origin)
+	}
+	return done, err
 }
 
 // maxCarried bounds each text that a new epoch takes over from the old one.

@@ -52,8 +52,7 @@ func (c *conversation) submit(l submit) error {
 		}
 		l.reply <- joined{stream: c.hub.subscribe(m.Origin, &proto.Accepted{Record: c.log.Records() - 1})}
 		if hits > 0 {
-			c.hub.send(&proto.Notice{Kind: proto.NoticeNeutralised,
-				Text: fmt.Sprintf("Control tokens of chat templates in your text (%d) were made inert: the model reads ‹ › for < >.", hits)})
+			c.hub.send(madeInert(hits))
 		}
 		return nil
 	}
@@ -66,9 +65,17 @@ func (c *conversation) submit(l submit) error {
 	if err != nil {
 		return c.notTaken(l, err)
 	}
-	l.reply <- joined{stream: c.hub.subscribe(m.Origin,
-		&proto.Accepted{Record: n, Queued: waiting + 1}, &proto.Waiting{Reason: proto.WaitQueue, Ahead: waiting + 1})}
+	first := []proto.Message{&proto.Accepted{Record: n, Queued: waiting + 1}, &proto.Waiting{Reason: proto.WaitQueue, Ahead: waiting + 1}}
+	if hits > 0 {
+		first = append(first, madeInert(hits))
+	}
+	l.reply <- joined{stream: c.hub.subscribe(m.Origin, first...)}
 	return nil
+}
+
+func madeInert(hits int) *proto.Notice {
+	return &proto.Notice{Kind: proto.NoticeNeutralised,
+		Text: fmt.Sprintf("Control tokens of chat templates in your text (%d) were made inert: the model reads ‹ › for < >.", hits)}
 }
 
 // notTaken tells the sender of a message why it is not in the log.
@@ -84,7 +91,11 @@ func (c *conversation) follow() joined {
 	if c.log.Epoch() == 0 {
 		return joined{err: NoSession(c.id)}
 	}
-	return joined{stream: c.hub.subscribe(""), epoch: c.log.Epoch(), place: c.log.Records() - 1}
+	place := c.log.Records() - 1
+	if c.state.Phase != turn.Resting {
+		place = c.from
+	}
+	return joined{stream: c.hub.subscribe(""), epoch: c.log.Epoch(), place: place}
 }
 
 func (c *conversation) stop(l stop) error {

@@ -26,6 +26,7 @@ func (c *conversation) openLog() error {
 	}
 	if c.state.Phase != turn.Resting {
 		c.busy.Store(true)
+		c.from = log.Records() - 1
 		c.hub.begin(c.state.Origin)
 	}
 	return nil
@@ -88,4 +89,3 @@ func (c *conversation) newEpoch() error {
 	}
 	return c.fold(c.log.Epoch(), 0, b)
 }
-

@@ -50,6 +50,14 @@ func newRig(t *testing.T) *rig {
 // start opens the store and runs an agent on it.
 func (r *rig) start() *rig {
 	r.t.Helper()
+	r.boot()
+	r.ready()
+	return r
+}
+
+// boot is start up to the self-test.
+func (r *rig) boot() {
+	r.t.Helper()
 	var err error
 	if r.root, err = os.OpenRoot(r.dir); err != nil {
 		r.t.Fatal(err)
@@ -58,16 +66,23 @@ func (r *rig) start() *rig {
 	if r.store, err = session.OpenStore(r.root); err != nil {
 		r.t.Fatal(err)
 	}
-	sampling, err := prompt.Sampling(prompt.Params{Temperature: "0.6", TopP: "0.95", TopK: 20, MaxTokens: 8192, ThinkingCap: 4096, ThinkingMessage: "(limit)"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.agent = New(ctx, Config{Store: r.store, Broker: &broker.Client{Socket: r.broker.Socket}, Settings: r.set,
 		Model: llama.New(llama.Config{Socket: r.llm.Socket, Limits: llama.Limits{Reach: 300 * time.Millisecond}}),
 		Gate:  slot.New(slot.Slot{Name: "main", ID: 0}, slot.Slot{Name: "background", ID: 1}),
 		Log:   slog.New(slog.DiscardHandler), Now: time.Now})
-	err = r.agent.Serve(Serving{Neutral: neutral.New(nil, ""), Window: r.window, ThinkingMark: "(limit)",
+	r.end = cancel
+	r.t.Cleanup(r.kill)
+}
+
+// ready is what follows a self-test that was passed.
+func (r *rig) ready() {
+	r.t.Helper()
+	sampling, err := prompt.Sampling(prompt.Params{Temperature: "0.6", TopP: "0.95", TopK: 20, MaxTokens: 8192, ThinkingCap: 4096, ThinkingMessage: "(limit)"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	err = r.agent.Serve(Serving{Neutral: neutral.New(nil, ""), ThinkingMark: "(limit)",
 		Baseline: func(slot int) *proto.Baseline {
 			return &proto.Baseline{Model: "m", Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
 				System: prompt.SystemMessage("be brief"), Window: r.window}
@@ -75,9 +90,6 @@ func (r *rig) start() *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.end = cancel
-	r.t.Cleanup(r.kill)
-	return r
 }
 
 // kill ends the agent as a crash would: nothing more is written.

@@ -76,7 +76,7 @@ func (h *house) ready() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	err = h.agent.Serve(agent.Serving{Neutral: neutral.New(nil, ""), Window: 1000, Baseline: func(slot int) *proto.Baseline {
+	err = h.agent.Serve(agent.Serving{Neutral: neutral.New(nil, ""), Baseline: func(slot int) *proto.Baseline {
 		return &proto.Baseline{Model: "m", Slot: slot, Sampling: sampling, Tools: toolset.Tools(), System: prompt.SystemMessage("x"), Window: 1000}
 	}})
 	if err != nil {
