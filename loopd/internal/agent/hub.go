@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"boxmaker/internal/proto"
 )
@@ -10,6 +12,10 @@ import (
 // maxBehind bounds what a subscriber may be behind, in events after merging. A
 // client that is slower loses its stream, not the turn: it can join again.
 const maxBehind = 4096
+
+// maxPiece bounds the text that is joined into one event, in bytes: six times as
+// much, which is what JSON can make of it, still fits a frame.
+const maxPiece = 64 << 10
 
 // A hub hands the events of one session to those who follow it. It keeps the
 // running turn's events, so that who joins late sees the whole turn.
@@ -27,6 +33,7 @@ type Stream struct {
 
 	mu     sync.Mutex // guards what follows
 	queue  script
+	bound  int // of queue; larger while it has not caught up with its turn
 	closed bool
 	behind bool
 	wake   chan struct{} // capacity 1
@@ -40,6 +47,7 @@ func (h *hub) subscribe(origin string, first ...proto.Message) *Stream {
 	s := &Stream{hub: h, origin: origin, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	s.bound = maxBehind + len(first) + len(h.turn)
 	for _, m := range first {
 		s.push(m)
 	}
@@ -113,37 +121,66 @@ type line struct {
 	thought bool
 }
 
-// add appends m. A piece of text joins the piece before it, progress replaces
-// progress, and a retry voids what the failed try had shown.
+// add appends m. A piece of text joins the piece before it, progress and places in
+// a line replace each other, and a retry voids what the failed try had shown.
 func (s script) add(m proto.Message) script {
 	switch m := m.(type) {
 	case *proto.Text:
 		return s.addText(m.Text, false)
 	case *proto.Thinking:
 		return s.addText(m.Text, true)
-	case *proto.Prefill:
-		if n := len(s); n > 0 {
-			if _, ok := s[n-1].message.(*proto.Prefill); ok {
-				s[n-1].message = m
-				return s
-			}
-		}
 	case *proto.Notice:
 		if m.Kind == proto.NoticeRetry {
-			for len(s) > 0 && s[len(s)-1].message == nil {
-				s = s[:len(s)-1]
-			}
+			s = s.voidTry()
 		}
+	}
+	if n := len(s); n > 0 && replaces(s[n-1].message, m) {
+		s[n-1].message = m
+		return s
 	}
 	return append(s, line{message: m})
 }
 
-func (s script) addText(text string, thought bool) script {
-	if n := len(s); n > 0 && s[n-1].message == nil && s[n-1].thought == thought {
-		s[n-1].text = append(s[n-1].text, text...)
-		return s
+// replaces reports whether m makes the event before it worthless.
+func replaces(old, m proto.Message) bool {
+	switch m := m.(type) {
+	case *proto.Prefill:
+		_, ok := old.(*proto.Prefill)
+		return ok
+	case *proto.Waiting:
+		w, ok := old.(*proto.Waiting)
+		return ok && w.Reason == m.Reason
+	default:
+		return false
 	}
-	return append(s, line{text: []byte(text), thought: thought})
+}
+
+// voidTry takes out the text that has come since the last call.
+func (s script) voidTry() script {
+	from := len(s)
+	for from > 0 {
+		if _, ok := s[from-1].message.(*proto.Result); ok {
+			break
+		}
+		from--
+	}
+	return append(s[:from], slices.DeleteFunc(s[from:], func(l line) bool { return l.message == nil })...)
+}
+
+func (s script) addText(text string, thought bool) script {
+	for text != "" {
+		if n := len(s); n == 0 || s[n-1].message != nil || s[n-1].thought != thought || len(s[n-1].text) > maxPiece-utf8.UTFMax {
+			s = append(s, line{thought: thought})
+		}
+		l := &s[len(s)-1]
+		n := min(len(text), maxPiece-len(l.text))
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		l.text = append(l.text, text[:n]...)
+		text = text[n:]
+	}
+	return s
 }
 
 func (s script) messages() []proto.Message {
@@ -168,7 +205,7 @@ func (s *Stream) push(m proto.Message) {
 		return
 	}
 	s.queue = s.queue.add(m)
-	if len(s.queue) > maxBehind {
+	if len(s.queue) > s.bound {
 		s.behind = true
 		s.queue = script{}.add(&proto.Error{Code: proto.ErrSlowClient, Runbook: "slow-client",
 			Text: "this client reads too slowly, so its stream was ended; the turn goes on: join it again"})
@@ -182,18 +219,24 @@ func (s *Stream) push(m proto.Message) {
 // Next returns the events that have come since the last call, waiting for at
 // least one. The error is the context's.
 func (s *Stream) Next(ctx context.Context) ([]proto.Message, error) {
-	for {
+	for ended := false; ; {
 		s.mu.Lock()
 		q := s.queue
 		s.queue = nil
+		if len(q) > 0 {
+			s.bound = maxBehind
+		}
 		s.mu.Unlock()
 		if len(q) > 0 {
 			return q.messages(), nil
 		}
+		if ended {
+			return nil, ctx.Err()
+		}
 		select {
 		case <-s.wake:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-ctx.Done(): // what came before is read first: perhaps it says why
+			ended = true
 		}
 	}
 }

@@ -13,8 +13,12 @@ import (
 	"boxmaker/loopd/internal/turn"
 )
 
+// errEnding is told to whoever waits when loopd ends.
 var errEnding = &proto.Error{Code: proto.ErrNotReady, Runbook: "loopd-ending",
 	Text: "loopd is ending, so this stream is over. Accepted messages are kept and go on when it is back; send the same request again"}
+
+// Ending is the answer to a client that loopd's end leaves without one.
+func Ending() *proto.Error { return errEnding }
 
 // handle takes one letter. An error is fatal.
 func (c *conversation) handle(ctx context.Context, m any) error {

@@ -54,11 +54,15 @@ func (s *server) handle(ctx context.Context, req proto.Message, out *ipc.Stream)
 	default:
 		err = &proto.Error{Code: proto.ErrBadRequest, Text: "loopd has no answer to this request", Runbook: "bad-request"}
 	}
-	if err == nil || ctx.Err() != nil {
+	if err == nil || errors.Is(context.Cause(ctx), ipc.ErrGone) {
 		return
 	}
 	var e *proto.Error
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+	case ctx.Err() != nil:
+		e = agent.Ending()
+	default:
 		e = &proto.Error{Code: proto.ErrInternal, Text: err.Error(), Runbook: "loopd-internal"}
 	}
 	if err := out.Send(e); err != nil {

@@ -31,6 +31,7 @@ type house struct {
 	socket string
 	llm    *testkit.Llama
 	agent  *agent.Agent
+	end    context.CancelFunc
 }
 
 // open runs store, agent and server on a scripted model.
@@ -46,6 +47,7 @@ func open(t *testing.T, ready bool) *house {
 	}
 	h := &house{t: t, socket: filepath.Join(t.TempDir(), "loop.sock"), llm: testkit.NewLlama(t)}
 	ctx, cancel := context.WithCancel(context.Background())
+	h.end = cancel
 	log := slog.New(slog.DiscardHandler)
 	h.agent = agent.New(ctx, agent.Config{Store: store, Model: llama.New(llama.Config{Socket: h.llm.Socket}), Broker: &broker.Client{},
 		Gate: slot.New(slot.Slot{Name: "main", ID: 0}), Settings: settings.Default(), Log: log, Now: time.Now})
@@ -231,6 +233,31 @@ func TestAMessageBeforeTheSelfTest(t *testing.T) {
 	h.ready()
 	if m, err = c.Recv(); err != nil || m.Tag() != "accepted" {
 		t.Fatal(m, err)
+	}
+}
+
+// TestTheEndIsTold: a client whose turn is cut off by loopd's end hears that its
+// message is kept, whatever it waits for.
+func TestTheEndIsTold(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		h := open(t, ready)
+		h.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.Role(); s.Text("on and"); s.Hang() })
+		c, _ := h.dial(&proto.Submit{Session: "chat-a", Origin: "o1", Text: "hi", Surface: proto.SurfaceAsk})
+		for {
+			m, err := c.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := m.(*proto.Error); ok {
+				if e.Code != proto.ErrNotReady || e.Runbook != "loopd-ending" {
+					t.Errorf("%+v", e)
+				}
+				break
+			}
+			if m.Tag() == "text" || !ready {
+				h.end()
+			}
+		}
 	}
 }
 
