@@ -81,7 +81,7 @@ func (r *run) depth() error {
 		}
 		t := c.Timings
 		d.Points = append(d.Points, Point{
-			At: have, PromptN: t.PromptN, Prompt: t.PromptRate(), Predicted: t.PredictedN, Generate: t.PredictedRate(),
+			At: have, PromptN: t.PromptN, Prompt: t.PromptRate, Predicted: t.PredictedN, Generate: t.PredictedRate,
 			FirstMS: c.First.Milliseconds(), CacheN: t.CacheN, Lost: max(0, have-1-t.CacheN),
 		})
 		have = t.Total()

@@ -19,30 +19,20 @@ import (
 var ErrCut = errors.New("the stream ended before its end mark")
 
 // Timings are the server's own figures of one completion. Times are in
-// milliseconds.
+// milliseconds, rates in tokens per second. The server's rate of generation leaves
+// the first token out: it comes with the prompt.
 type Timings struct {
-	CacheN      int64   `json:"cache_n"`
-	PromptN     int64   `json:"prompt_n"`
-	PromptMS    float64 `json:"prompt_ms"`
-	PredictedN  int64   `json:"predicted_n"`
-	PredictedMS float64 `json:"predicted_ms"`
+	CacheN        int64   `json:"cache_n"`
+	PromptN       int64   `json:"prompt_n"`
+	PromptMS      float64 `json:"prompt_ms"`
+	PromptRate    float64 `json:"prompt_per_second"`
+	PredictedN    int64   `json:"predicted_n"`
+	PredictedMS   float64 `json:"predicted_ms"`
+	PredictedRate float64 `json:"predicted_per_second"`
 }
 
 // Total is the number of tokens in the window after the completion.
 func (t Timings) Total() int64 { return t.CacheN + t.PromptN + t.PredictedN }
-
-// PromptRate is tokens per second of prompt processing, 0 if nothing was processed.
-func (t Timings) PromptRate() float64 { return rate(t.PromptN, t.PromptMS) }
-
-// PredictedRate is tokens per second of generation.
-func (t Timings) PredictedRate() float64 { return rate(t.PredictedN, t.PredictedMS) }
-
-func rate(n int64, ms float64) float64 {
-	if ms <= 0 {
-		return 0
-	}
-	return float64(n) * 1000 / ms
-}
 
 // Progress is one event of prompt processing.
 type Progress struct {
