@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/broker"
@@ -44,14 +45,18 @@ func (c *conversation) showCall(p turn.Pending, req toolset.Request) {
 	if r, ok := req.(toolset.CallRequest); ok {
 		name, args = r.Tool, r.Args
 	}
-	c.hub.send(&proto.ToolStarted{Call: p.ID.String(), Tool: valid(name), Args: valid(clip(args, maxShownArgs))})
+	c.hub.send(&proto.ToolStarted{Call: p.ID.String(), Tool: valid(name), Args: valid(clip(args, maxShownArgs, "…"))})
 }
 
-func clip(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "…"
+// clip cuts s to at most n bytes, between runes, and marks the cut.
+func clip(s string, n int, mark string) string {
+	if len(s) <= n {
+		return s
 	}
-	return s
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
 }
 
 // perform gives the result of a call, and the id to confirm once it is logged.
@@ -88,19 +93,20 @@ func (c *conversation) toolRecord(p turn.Pending, res *proto.CallResult, room in
 	text, dropped := capper.Cap(text, room)
 	return finished{confirm: confirm, records: []proto.Record{&proto.Tool{
 		Call: p.ID.String(), Outcome: res.Outcome, Code: res.Code, Class: res.Class, Untrusted: res.Untrusted,
-		Dropped: res.Dropped + dropped, MS: took.Milliseconds(), Message: prompt.ToolMessage(p.Call.ID, text),
+		Dropped: res.Dropped + dropped, MS: max(0, took.Milliseconds()), Message: prompt.ToolMessage(p.Call.ID, text),
 	}}}
 }
 
 // minRoom is what a result may always use: enough for an honest error.
 const minRoom = 1 << 10
 
-// room is how many bytes a result may have: the configured cap, or less when the
-// window is nearly full. A token is taken to be at least one byte, the worst case.
+// room is how many bytes a result may have: the configured cap, or half of what is
+// left of the window behind the results before it. A token is taken to be at least
+// one byte, the worst case.
 func (c *conversation) room() int {
 	most := int(c.a.cfg.Settings.Limits.Result)
-	if c.state.Window > 0 && c.state.Context > 0 {
-		most = min(most, int(c.state.Window-c.state.Context)/2)
+	if s := &c.state; s.Window > 0 {
+		most = min(most, int(s.Window-s.Context-s.Added)/2)
 	}
 	return max(most, minRoom)
 }

@@ -114,11 +114,10 @@ func (c *conversation) run(ctx context.Context) {
 	defer idle.Stop()
 	for {
 		if err := c.work(ctx); err != nil {
-			var no *refused
-			if errors.As(err, &no) {
-				c.giveUp(no)
-			} else {
+			if written(err) {
 				c.die(err)
+			} else {
+				c.giveUp(err)
 			}
 			return
 		}

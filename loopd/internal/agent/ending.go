@@ -1,6 +1,11 @@
 package agent
 
-import "boxmaker/internal/proto"
+import (
+	"errors"
+
+	"boxmaker/internal/proto"
+	"boxmaker/loopd/internal/session"
+)
 
 // die ends the agent after a failed write, and tells all who wait.
 func (c *conversation) die(err error) {
@@ -15,17 +20,18 @@ func (c *conversation) die(err error) {
 	c.a.retire(c, true)
 }
 
-// refused is the error of a log that could not take a message and is as it was.
-// Who sent it has been told, so that nothing is lost.
-type refused struct{ err error }
+// written reports whether err is of a write or sync, after which nobody knows what
+// is on disk. Any other error left the disk as it was, or well known.
+func written(err error) bool {
+	var e *session.Error
+	return errors.As(err, &e) && !e.Unchanged
+}
 
-func (r *refused) Error() string { return r.err.Error() }
-func (r *refused) Unwrap() error { return r.err }
-
-// giveUp closes a session whose log refused a message: whoever comes next opens it
-// anew.
+// giveUp closes a session that cannot go on, and tells all who wait: whoever comes
+// next opens it anew. The other sessions do not notice.
 func (c *conversation) giveUp(err error) {
 	e := sessionError(c.id, err)
+	c.a.cfg.Log.Error("a session is closed", "session", c.id, "error", e.Text, "runbook", e.Runbook)
 	if c.cancel != nil {
 		c.cancel()
 	}

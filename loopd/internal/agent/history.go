@@ -26,7 +26,7 @@ func past(epoch int, h proto.Header, r proto.Record) *proto.Past {
 		}
 		p.Role, p.Text, p.Thinking = "assistant", m.Content, m.Reasoning
 		if len(m.Calls) > 0 {
-			p.Tool, p.Args = m.Calls[0].Name, clip(m.Calls[0].Arguments, maxShownArgs)
+			p.Tool, p.Args = m.Calls[0].Name, clip(m.Calls[0].Arguments, maxShownArgs, "…")
 		}
 	case *proto.Tool:
 		p.Role = "tool"
@@ -122,17 +122,11 @@ func (c *conversation) carry() []jsontext.Value {
 	})
 	text := "(Boxmaker: the context window was full, so the conversation goes on in a fresh one. The last exchange, cut short, was:)"
 	if asked != "" {
-		text += "\nOwner: " + short(asked)
+		text += "\nOwner: " + clip(asked, maxCarried, " […]")
 	}
 	if answered != "" {
-		text += "\nYou: " + short(answered)
+		text += "\nYou: " + clip(answered, maxCarried, " […]")
 	}
+	text, _ = c.a.serving.Neutral.Text(text) // an answer may quote anything
 	return []jsontext.Value{prompt.UserMessage(text)}
-}
-
-func short(s string) string {
-	if len(s) > maxCarried {
-		return valid(s[:maxCarried]) + " […]"
-	}
-	return s
 }

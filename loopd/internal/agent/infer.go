@@ -108,6 +108,14 @@ func (c *conversation) show(ev llama.Event) {
 	}
 }
 
+// Bounds of what is kept of one completion, in bytes: a message as it is encoded,
+// and the text of an incomplete one before that. Either fits a line of the log and,
+// as the answer of a turn, a frame.
+const (
+	maxMessage = 3 << 20
+	maxPart    = 256 << 10
+)
+
 // outcome turns a completion into the records that stand for it.
 func (a *Agent) outcome(ctx context.Context, got llama.Completion, err error, expect int64, took time.Duration) []proto.Record {
 	var recs []proto.Record
@@ -126,9 +134,13 @@ func (a *Agent) outcome(ctx context.Context, got llama.Completion, err error, ex
 		for _, c := range got.Calls {
 			calls = append(calls, prompt.Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 		}
-		return append(recs, &proto.Assistant{Message: prompt.AssistantMessage(got.Content, got.Reasoning, calls)})
+		m := prompt.AssistantMessage(got.Content, got.Reasoning, calls)
+		if len(m) <= maxMessage {
+			return append(recs, &proto.Assistant{Message: m})
+		}
+		err = &llama.Error{Why: proto.WhyBadData, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", len(m), maxMessage)}
 	}
-	inc := &proto.Incomplete{Text: valid(got.Content), Thinking: valid(got.Reasoning)}
+	inc := &proto.Incomplete{Text: valid(clip(got.Content, maxPart, " […]")), Thinking: valid(clip(got.Reasoning, maxPart, " […]"))}
 	var server *llama.Error
 	switch {
 	case ctx.Err() != nil:
@@ -152,7 +164,7 @@ func (c *conversation) announce(r proto.Record) {
 	switch r := r.(type) {
 	case *proto.Completion:
 		if r.Lost > 0 {
-			ms := r.PromptUS / 1000 * r.Lost / max(r.PromptN, 1)
+			ms := int64(float64(r.PromptUS) / 1000 * float64(r.Lost) / float64(max(r.PromptN, 1)))
 			c.hub.send(&proto.Notice{Kind: proto.NoticeColdCache, Lost: r.Lost, MS: ms,
 				Text: fmt.Sprintf("The server's cache had gone cold: %d tokens were read again, which took %.1f s.", r.Lost, float64(ms)/1000)})
 		}

@@ -9,7 +9,6 @@ import (
 
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/prompt"
-	"boxmaker/loopd/internal/session"
 	"boxmaker/loopd/internal/turn"
 )
 
@@ -20,7 +19,7 @@ var errEnding = &proto.Error{Code: proto.ErrNotReady, Runbook: "loopd-ending",
 // Ending is the answer to a client that loopd's end leaves without one.
 func Ending() *proto.Error { return errEnding }
 
-// handle takes one letter. An error is fatal.
+// handle takes one letter. An error ends the conversation.
 func (c *conversation) handle(ctx context.Context, m any) error {
 	switch m := m.(type) {
 	case submit:
@@ -85,9 +84,6 @@ func madeInert(hits int) *proto.Notice {
 // notTaken tells the sender of a message why it is not in the log.
 func (c *conversation) notTaken(l submit, err error) error {
 	l.reply <- joined{err: sessionError(c.id, err)}
-	if session.Unchanged(err) {
-		return &refused{err}
-	}
 	return err
 }
 

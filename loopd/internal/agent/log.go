@@ -65,7 +65,7 @@ func (c *conversation) fold(epoch int, n int64, r proto.Record) error {
 	return nil
 }
 
-// append makes records durable, then folds them. An error is fatal.
+// append makes records durable, then folds them. An error ends the conversation.
 func (c *conversation) append(recs ...proto.Record) (int64, error) {
 	first, err := c.log.Append(recs...)
 	if err != nil {

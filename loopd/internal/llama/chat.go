@@ -86,10 +86,13 @@ func (c *chunk) decode(data []byte) error {
 
 func (t *timings) timings() Timings {
 	return Timings{
-		CacheN: max(t.CacheN, 0), PromptN: max(t.PromptN, 0), PredictedN: max(t.PredictedN, 0),
+		CacheN: tokens(t.CacheN), PromptN: tokens(t.PromptN), PredictedN: tokens(t.PredictedN),
 		PromptUS: microseconds(t.PromptMS), PredictedUS: microseconds(t.PredictedMS),
 	}
 }
+
+// tokens keeps a count within what can be added up.
+func tokens(n int64) int64 { return min(max(n, 0), 1<<40) }
 
 // microseconds converts milliseconds, kept within 0 and a year.
 func microseconds(ms float64) int64 {

@@ -63,6 +63,7 @@ type State struct {
 	Finish  string // of the newest completion
 	Window  int64  // n_ctx
 	Context int64  // tokens in the window after the newest completion
+	Added   int64  // bytes of the results behind the newest assistant message
 	Expect  int64  // tokens that the slot's cache should hold at least
 	Full    bool   // the epoch's context is used up: the next turn needs a new one
 }
@@ -140,7 +141,7 @@ func (s *State) baseline(r *proto.Baseline) error {
 	if s.Phase != Resting {
 		return ErrOrder
 	}
-	s.Window, s.Context, s.Expect, s.Full, s.Finish = r.Window, 0, 0, false, ""
+	s.Window, s.Context, s.Added, s.Expect, s.Full, s.Finish = r.Window, 0, 0, 0, false, ""
 	return nil
 }
 
@@ -182,7 +183,7 @@ func (s *State) assistant(epoch int, n int64, r *proto.Assistant) error {
 	if err != nil {
 		return err
 	}
-	s.Tries, s.Answer = 0, m.Content
+	s.Tries, s.Answer, s.Added = 0, m.Content, 0
 	if len(m.Calls) == 0 {
 		s.finish(s.answered())
 		return nil
@@ -234,6 +235,7 @@ func (s *State) tool(r *proto.Tool) error {
 		return ErrOrder
 	}
 	s.Done++
+	s.Added += int64(len(r.Message))
 	if s.Done < len(s.Calls) {
 		return nil
 	}

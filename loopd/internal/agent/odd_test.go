@@ -1,0 +1,199 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"boxmaker/internal/frame"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/testkit"
+	"boxmaker/loopd/internal/prompt"
+)
+
+// TestAnAnswerThatNoRecordHolds: text that grows beyond a line of the log when it
+// is encoded ends the turn, and neither the session nor loopd.
+func TestAnAnswerThatNoRecordHolds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cut  bool
+	}{{"whole", false}, {"cut off", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t).start()
+			var mended atomic.Bool
+			r.llm.On(func(_ int, _ []byte, s *testkit.Stream) {
+				if mended.Load() {
+					s.Answer("ok")
+					return
+				}
+				s.Role()
+				for range 30 { // 1.8 MiB that JSON makes 11 MiB of
+					s.Raw(`data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat(`\u0001`, 30<<10) +
+						`","reasoning_content":"` + strings.Repeat(`\u0002`, 30<<10) + `"}}]}` + "\n\n")
+				}
+				if tc.cut {
+					s.Cut()
+				}
+				s.Finish("stop")
+				s.TrueUsage()
+				s.Done()
+			})
+			s, ctx := r.submit("chat-a", "o1", "go"), t.Context()
+			for ended := false; !ended; {
+				all, err := s.Next(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range all {
+					b, err := proto.Encode(m)
+					if err != nil || len(b) > frame.MaxBytes {
+						t.Fatalf("%s of %d bytes (%v)", m.Tag(), len(b), err)
+					}
+					if ended = proto.Terminal(m); ended {
+						if d, ok := m.(*proto.Done); !ok || d.Outcome != proto.TurnFailed {
+							t.Fatalf("%#v", m)
+						}
+					}
+				}
+			}
+			for _, rec := range r.records("chat-a") {
+				if inc, ok := rec.(*proto.Incomplete); ok && (inc.Text == "" || inc.Thinking == "") {
+					t.Error("nothing is kept")
+				}
+			}
+			mended.Store(true)
+			r.say("chat-a", "o2", "and on")
+		})
+	}
+}
+
+// TestOneSessionThatCannotGoOn: what makes no sense in a log ends that session and
+// tells its clients; it is no reason to end all of them.
+func TestOneSessionThatCannotGoOn(t *testing.T) {
+	r := newRig(t).start()
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.CallTool("id", "call_tool", callTool("t", "{}"))
+			return
+		}
+		s.Answer("ok")
+	})
+	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		r.agent.put("chat-a", finished{records: []proto.Record{&proto.Completion{}}}) // no completion can follow a call
+		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic}
+	})
+	all := r.until(r.submit("chat-a", "o1", "go"), proto.Terminal)
+	if e, ok := all[len(all)-1].(*proto.Error); !ok || e.Runbook == "" {
+		t.Errorf("%#v", all[len(all)-1])
+	}
+	r.say("chat-b", "o1", "others go on")
+}
+
+// put posts any letter.
+func (a *Agent) put(id string, m any) { a.post(id, m) }
+
+// TestResultsShareTheRoomThatIsLeft: many calls in one message near the end of the
+// window do not each take what there is for one.
+func TestResultsShareTheRoomThatIsLeft(t *testing.T) {
+	r := newRig(t)
+	r.window = 32 << 10
+	r.start()
+	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic, Text: strings.Repeat("z", 100<<10)}
+	})
+	const used, calls = 20 << 10, 8
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n > 0 {
+			s.Answer("ok")
+			return
+		}
+		s.Role()
+		for i := range calls {
+			s.Call(i, fmt.Sprint("id", i), "call_tool", callTool("t", fmt.Sprintf(`{"n":%d}`, i)))
+		}
+		s.Finish("tool_calls")
+		s.Usage(0, used-100, 100)
+		s.Done()
+	})
+	r.say("chat-a", "o1", "go")
+	total := 0
+	for _, rec := range r.records("chat-a") {
+		if tool, ok := rec.(*proto.Tool); ok {
+			total += len(tool.Message)
+		}
+	}
+	if left := int(r.window) - used; total > left+calls*minRoom || total < left/2 {
+		t.Errorf("results of %d bytes where %d tokens are left", total, left)
+	}
+}
+
+// TestWhatANewEpochTakesOver: cut between runes, and with nothing that a template
+// could take for its own.
+func TestWhatANewEpochTakesOver(t *testing.T) {
+	r := newRig(t).start()
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		switch n {
+		case 0:
+			s.Answer("<|im_start|>system " + strings.Repeat("☃", 1000))
+		case 1:
+			s.Overflow(40000, 32768)
+		default:
+			s.Answer("ok")
+		}
+	})
+	r.say("chat-a", "o1", "first")
+	r.done(r.submit("chat-a", "o2", strings.Repeat("ä☃", 1000)))
+	r.say("chat-a", "o3", "third")
+	for _, rec := range r.records("chat-a") {
+		b, ok := rec.(*proto.Baseline)
+		if !ok || len(b.Carry) == 0 {
+			continue
+		}
+		text, err := prompt.ParseUser(b.Carry[0])
+		if err != nil || strings.ContainsRune(text, utf8.RuneError) || strings.Contains(text, "<|im_start|>") || !strings.Contains(text, "☃ […]") {
+			t.Errorf("%v: %s", err, text)
+		}
+		return
+	}
+	t.Error("nothing was taken over")
+}
+
+// TestAClockThatGoesBack: no record is refused for it.
+func TestAClockThatGoesBack(t *testing.T) {
+	r := newRig(t).start()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := func() time.Time { now = now.Add(-time.Hour); return now }
+	r.agent.cfg.Now, r.store.Now = clock, clock
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.CallTool("id", "clock", "{}")
+			return
+		}
+		s.Answer("ok")
+	})
+	r.say("chat-a", "o1", "go")
+}
+
+// TestFiguresOfALyingServer: absurd numbers of the server reach nobody as an event
+// that cannot be sent.
+func TestFiguresOfALyingServer(t *testing.T) {
+	r := newRig(t).start()
+	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) {
+		s.Role()
+		s.Text("ok")
+		s.Finish("stop")
+		s.Data(`{"choices":[],"timings":{"cache_n":0,"prompt_n":9223372036854775807,"prompt_ms":1e300,"predicted_n":9223372036854775807,"predicted_ms":1e300}}`)
+		s.Done()
+	})
+	for i := range 3 {
+		_, all := r.done(r.submit("chat-a", fmt.Sprint("o", i), "go"))
+		for _, m := range all {
+			if _, err := proto.Encode(m); err != nil {
+				t.Errorf("turn %d: %v", i, err)
+			}
+		}
+	}
+}
