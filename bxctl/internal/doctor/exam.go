@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/loopdconf"
 	"boxmaker/bxctl/internal/measure/api"
@@ -104,6 +105,12 @@ func (x *exam) loopd() *loopdState {
 		x.status = s
 	}
 	return x.status
+}
+
+// quiet reports whether nothing of Boxmaker runs for this home: neither a bxctl up
+// nor a loopd that somebody else started, for instance systemd. In doubt it runs.
+func (x *exam) quiet() bool {
+	return x.running().pid == 0 && x.running().lockErr == nil && fault.Code(x.loopd().err) == fault.NotRunning
 }
 
 // serverState is the inference server's own word.

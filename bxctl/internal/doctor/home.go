@@ -229,7 +229,7 @@ func (x *exam) oldFiles() {
 
 // unfinished files were never part of anything: a crash came before their rename.
 func (x *exam) unfinished() {
-	down := x.running().pid == 0
+	down := x.quiet()
 	temp := func(name string) bool {
 		return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp") && strings.Count(name, ".") >= 3 || name == "up.json.new"
 	}

@@ -166,7 +166,7 @@ func (x *exam) file(root *os.Root, name string, newest bool) int64 {
 			"damage that comes again means bad memory or a bad disk")
 	case rec.Records == 0:
 		bad(Fail, "session-corrupt", "the log holds no whole record: its baseline is gone", "put the file back from a backup, or move the session's folder away")
-	case rec.Torn > 0 && newest && x.running().pid == 0:
+	case rec.Torn > 0 && newest && x.quiet():
 		bad(Warn, "doctor-logs", fmt.Sprintf("its last %d bytes are the torn end that a crash leaves, after %d whole records", rec.Torn, rec.Records),
 			"nothing to do: loopd keeps them beside the log and cuts them off when the session goes on")
 	case rec.Torn > 0 && !newest:

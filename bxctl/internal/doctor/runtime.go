@@ -13,6 +13,7 @@ import (
 
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/bxctl/internal/up"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +72,10 @@ func (x *exam) leftBehind(state string) {
 func daemons(x *exam) {
 	s := x.running()
 	looked := filepath.Join(x.Layout.Run, "up.json")
+	if s.pid == 0 && up.RunBySystemd(x.Layout) {
+		x.ok(looked, "systemd runs the programs, and bxctl up does not; more with: %s status 'boxmaker-*'", up.Systemctl())
+		return
+	}
 	if s.pid == 0 || s.up == nil {
 		x.add(Finding{Looked: looked, Verdict: Skipped, Detail: "Boxmaker does not run", Mend: "start it with bxctl up --detach, then run bxctl doctor again to see the rest"})
 		return
@@ -227,6 +232,8 @@ func (x *exam) served(r report.Role, path string) {
 func (x *exam) stray(path string) {
 	err := knock(path)
 	switch {
+	case err == nil && up.BySystemd(path):
+		x.ok(path, "systemd listens")
 	case err == nil:
 		x.bad(Fail, path, "a program answers here that bxctl up did not start", "find it (ss -xlp) and end it: it could pose as one of ours")
 	case errors.Is(err, syscall.ECONNREFUSED):
