@@ -75,15 +75,22 @@ func (c *conversation) perform(ctx context.Context, p turn.Pending, req toolset.
 		}
 		return ok(toolset.FormatTools(tools)), ""
 	case toolset.CallRequest:
-		if resumed {
-			return c.a.cfg.Broker.Fate(ctx, id), id
+		res := c.ask(ctx, &proto.Call{ID: id, Session: c.id, Tool: r.Tool, Args: r.Args}, resumed)
+		if res.Code == proto.CodeNoBroker {
+			return res, ""
 		}
-		return c.a.cfg.Broker.Call(ctx, &proto.Call{ID: id, Session: c.id, Tool: r.Tool, Args: r.Args}, func(m *proto.Asked) {
-			c.put(asked{m})
-		}), id
+		return res, id
 	default:
 		return broker.NoBroker(id), ""
 	}
+}
+
+// ask has brokerd carry out a call, or tell what came of it.
+func (c *conversation) ask(ctx context.Context, call *proto.Call, resumed bool) *proto.CallResult {
+	if resumed {
+		return c.a.cfg.Broker.Fate(ctx, call.ID)
+	}
+	return c.a.cfg.Broker.Call(ctx, call, func(m *proto.Asked) { c.put(asked{m}) })
 }
 
 // toolRecord makes the record of a result: neutralised, capped once, for ever.
@@ -132,13 +139,29 @@ func (c *conversation) refuseCall(act turn.Refuse, resumed bool) error {
 	return nil
 }
 
+// confirmTime is how long a brokerd that is away is waited for with a confirmation.
+const confirmTime = 5 * time.Minute
+
 // confirm tells brokerd, in its own time, that a result is in the log.
 func (a *Agent) confirm(id string) {
 	a.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(a.ctx, confirmTime)
 		defer cancel()
 		if err := a.cfg.Broker.Confirm(ctx, id); err != nil {
 			a.cfg.Log.Debug("brokerd did not take a confirmation", "call", id, "error", err.Error())
 		}
 	})
+}
+
+// confirmAgain repeats the confirmation of the newest result: loopd may have ended
+// between the log and brokerd.
+func (c *conversation) confirmAgain() {
+	if c.state.Done == 0 || c.state.Done > len(c.state.Calls) {
+		return
+	}
+	p := c.state.Calls[c.state.Done-1]
+	req, _ := toolset.DecodeCall(p.Call.Name, p.Call.Arguments)
+	if _, sent := req.(toolset.CallRequest); sent {
+		c.a.confirm(p.ID.String())
+	}
 }

@@ -28,6 +28,7 @@ func (c *conversation) openLog() error {
 		c.busy.Store(true)
 		c.from = log.Records() - 1
 		c.hub.begin(c.state.Origin)
+		c.confirmAgain()
 	}
 	return nil
 }

@@ -2,7 +2,10 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -84,6 +87,54 @@ func TestRestartInTheMiddleOfACall(t *testing.T) {
 				t.Errorf("%s", toolMessage(t, r))
 			}
 			r.grows(r.llm.Bodies())
+		})
+	}
+}
+
+// TestAResultIsConfirmedInTheEnd: brokerd is told that it may forget a result, also
+// if it was away when the result was logged, or loopd ended right then.
+func TestAResultIsConfirmedInTheEnd(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
+			r := newRig(t)
+			link := filepath.Join(t.TempDir(), "b.sock")
+			there := r.broker.Socket
+			r.broker.Socket = link
+			if err := os.Symlink(there, link); err != nil {
+				t.Fatal(err)
+			}
+			r.start()
+			r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+				_ = os.Remove(link)
+				return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic}
+			})
+			r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+				switch n {
+				case 0:
+					s.CallTool("id", "call_tool", callTool("t", "{}"))
+				case 1:
+					s.Role()
+					s.Text("so")
+					s.Hang()
+				default:
+					s.Answer("ok")
+				}
+			})
+			r.until(r.submit("chat-a", "o1", "go"), is[*proto.Text])
+			if restart {
+				r.kill()
+			}
+			if err := os.Symlink(there, link); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				r.start()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if ids, err := r.broker.AwaitConfirm(ctx, 1); err != nil || ids[0] != "chat-a/1/3/0" {
+				t.Error(ids, err)
+			}
 		})
 	}
 }

@@ -37,7 +37,11 @@ func (c *Client) Call(ctx context.Context, call *proto.Call, onAsked func(*proto
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := conn.Send(call); err != nil {
+	var no *proto.Error
+	switch err := conn.Send(call); {
+	case errors.As(err, &no): // said without reading the call
+		return refused(call.ID, no)
+	case err != nil:
 		return c.Fate(ctx, call.ID)
 	}
 	return c.result(ctx, conn, call.ID, onAsked)
@@ -63,7 +67,7 @@ func (c *Client) result(ctx context.Context, conn *ipc.Conn, id string, onAsked 
 			}
 			return m
 		case *proto.Error:
-			return failure(id, proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+m.Text)
+			return refused(id, m)
 		default:
 			return Unknown(id, "brokerd gave an answer that does not fit")
 		}
@@ -106,18 +110,28 @@ func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolI
 	if list, ok := m.(*proto.ToolList); ok {
 		return list.Tools, nil
 	}
-	var refused *proto.Error
-	if errors.As(err, &refused) {
-		return nil, failure("", proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+refused.Text)
+	var no *proto.Error
+	if errors.As(err, &no) {
+		return nil, refused("", no)
 	}
 	return nil, NoBroker("")
 }
 
-// Confirm tells brokerd that the result of a call is in the log. It is safe to
-// repeat.
+// Confirm tells brokerd that the result of a call is in the log, as soon as there is
+// a brokerd, until ctx ends. It is safe to repeat.
 func (c *Client) Confirm(ctx context.Context, id string) error {
-	_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Confirm{ID: id})
-	return err
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Confirm{ID: id})
+		var no *proto.Error
+		if err == nil || c.Socket == "" || errors.As(err, &no) && no.Code != proto.ErrNotReady {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // NoBroker is the result of any call while no brokerd runs.
@@ -130,6 +144,10 @@ func NoBroker(id string) *proto.CallResult {
 func Unknown(id, why string) *proto.CallResult {
 	return failure(id, proto.CallUnknown, proto.CodeUnknownFate,
 		"it is not known whether this call ran: "+why+". Do not repeat it; check its effect another way, or tell the owner")
+}
+
+func refused(id string, e *proto.Error) *proto.CallResult {
+	return failure(id, proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+e.Text)
 }
 
 func failure(id string, o proto.CallOutcome, code proto.Code, text string) *proto.CallResult {

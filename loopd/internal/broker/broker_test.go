@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/internal/frame"
+	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/testkit"
 	"boxmaker/loopd/internal/broker"
@@ -96,5 +98,35 @@ func TestAWaitThatIsEnded(t *testing.T) {
 	}()
 	if r := (&broker.Client{Socket: b.Socket}).Call(ctx, call("slow"), nil); r.Code != proto.CodeUnknownFate {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestABrokerThatTakesNothing: what it refused to read cannot have run, so it is not
+// of unknown fate.
+func TestABrokerThatTakesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "broker.sock")
+	ln, err := ipc.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	busy, err := proto.Encode(&proto.Error{Code: proto.ErrNotReady, Text: "too many connections"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = frame.Write(conn, busy)
+			conn.Close()
+		}
+	}()
+	c := call("read_file")
+	c.Args = `{"text":"` + strings.Repeat("x", 3<<20) + `"}` // more than a socket takes that nobody reads
+	if r := (&broker.Client{Socket: path}).Call(t.Context(), c, nil); r.Code != proto.CodeInternal || !strings.Contains(r.Text, "too many connections") {
+		t.Errorf("%.200v", r)
 	}
 }
