@@ -56,6 +56,7 @@ func TestCase_P10_NothingInTheCache(t *testing.T) {
 
 // A parse error of the server is tried once more with the same bytes, then told.
 func TestCase_P20_ServerCannotParse(t *testing.T) {
+	t.Parallel()
 	s, llama := scripted(t)
 	onMain(llama, func(n int, _ []byte, a *testkit.Stream) {
 		if n == 0 || n == 2 || n == 3 {

@@ -44,6 +44,7 @@ func configFaults() []configFault {
 
 // A mistake in a file is told with file, line and key, and nothing is started.
 func TestFault_Config_IsNamedByFileLineAndKey(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	for i, c := range configFaults() {
 		t.Run(c.name+" in "+c.file, func(t *testing.T) {

@@ -147,6 +147,7 @@ func owners(r stack.Result) stack.Result {
 
 // A file system that is mounted read-only: nothing starts, and why is said.
 func TestFault_Disk_ReadOnly(t *testing.T) {
+	t.Parallel()
 	onSmallDisk(t, "size=1m", func(s *stack.Stack) {
 		s.Up()
 		answered(t, s, "chat-a", "Hello.")

@@ -69,6 +69,7 @@ func damages() []damage {
 // A damaged log is refused with a reason, the file stays as it is, other sessions
 // work, and when the file is put back the conversation goes on, without a restart.
 func TestFault_Files_DamagedLog(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve()
 	s.Up()

@@ -49,6 +49,7 @@ func onMain(llama *testkit.Llama, script func(n int, body []byte, s *testkit.Str
 // than the limit of silence inside an answer, and the whole lasts five times as
 // long. All of it is life.
 func TestCase_P14_P15_P16_P17_ASlowServerIsAlive(t *testing.T) {
+	t.Parallel()
 	s, llama := scripted(t)
 	s.Set("loopd.toml", "upstream", "idle", "1s")
 	onMain(llama, func(_ int, _ []byte, a *testkit.Stream) {
@@ -222,6 +223,7 @@ func TestCase_P23_RunawayCalls(t *testing.T) {
 // The server's own limit is read from the error's fields; the next message starts
 // a new epoch with what the server has now.
 func TestCase_P28_OverflowStartsAnEpoch(t *testing.T) {
+	t.Parallel()
 	s, llama := scripted(t)
 	onMain(llama, func(n int, _ []byte, a *testkit.Stream) {
 		if n == 1 {

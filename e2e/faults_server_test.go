@@ -49,7 +49,7 @@ func serverFaults() []serverFault {
 		{"connection breaks", `"kind":"disconnect","after":3`, "", answered, "", "", retried, 2},
 		{"connection breaks, twice", `"kind":"disconnect","times":2`, "", failed, "server-cut", "ended before the answer did", twice, 2},
 		{"stall", `"kind":"stall","after":3`, "", failed, "server-stalled", "nothing came for 2s", incomplete, 1},
-		{"slow drip", `"kind":"drip","ms":70`, "say 12 words", answered, "", "", nil, 1},
+		{"slow drip", `"kind":"drip","ms":40`, "say 12 words", answered, "", "", nil, 1},
 		{"10 MB in one event", `"kind":"big-event","after":2`, "", failed, "server-bad-data", "too large", incomplete, 1},
 		{"invalid UTF-8", `"kind":"bad-utf8","after":2`, "", failed, "server-bad-data", "UTF-8", incomplete, 1},
 		{"an event that is no JSON", `"kind":"bad-json","after":2`, "", failed, "server-bad-data", "does not decode", incomplete, 1},
@@ -75,6 +75,7 @@ func serverFaults() []serverFault {
 // Each fault comes in the second turn of a conversation of its own, which goes
 // on afterwards as if nothing had been.
 func TestFault_Server_DuringATurn(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve("-faults")
 	quick(s)

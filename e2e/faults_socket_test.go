@@ -125,6 +125,7 @@ func TestFault_User_RawClient(t *testing.T) {
 // A second request on a connection ends the stream, and a client that leaves ends
 // nothing: what was accepted is answered.
 func TestFault_User_LeavesOrAsksTwice(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve("-gen-tps", "100")
 	s.Up()

@@ -17,6 +17,7 @@ import (
 // A server that does not fit is refused before the first turn: `bxctl up` prints
 // which check failed, with its section of the runbook, and stops everything.
 func TestFault_Start_ServerThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	s, llama := scripted(t)
 	quick(s)
 	good := read(t, s.Layout.Config+"/loopd.toml")
@@ -156,6 +157,7 @@ func awaitStatus(s *stack.Stack, want string) stack.Result {
 // While nobody listens where the server should be, and while it loads its model,
 // Boxmaker waits, says for what, and takes a message that is answered later.
 func TestFault_Start_ServerComesLater(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve()
 	server.Hold()
@@ -185,6 +187,7 @@ func TestFault_Start_ServerComesLater(t *testing.T) {
 // A server that is killed during the self-test is waited for, like one that is not
 // there yet: what it said before its death proves nothing.
 func TestFault_Start_ServerDiesInTheSelfTest(t *testing.T) {
+	t.Parallel()
 	s, llama := scripted(t)
 	cuts := 0
 	llama.On(func(_ int, _ []byte, a *testkit.Stream) {
@@ -215,6 +218,7 @@ func TestFault_Start_ServerDiesInTheSelfTest(t *testing.T) {
 // owner is told, and the conversation goes on when the server is back, with a
 // cache that is cold, which is no fault.
 func TestCase_P12_ServerGoesAndComesBack(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve("-gen-tps", "200")
 	s.Set("loopd.toml", "upstream", "reach", "1s")
@@ -256,6 +260,7 @@ func TestCase_P12_ServerGoesAndComesBack(t *testing.T) {
 
 // inferproxy goes away and comes back: nobody notices but the one who waits.
 func TestFault_Server_ProxyIsRestarted(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve("-gen-tps", "200")
 	s.Up()

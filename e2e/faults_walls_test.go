@@ -265,6 +265,7 @@ func TestFault_Walls_FilesAndSockets(t *testing.T) {
 
 // Nothing of a conversation is in the daemons' logs.
 func TestFault_Walls_LogsHoldNoText(t *testing.T) {
+	t.Parallel()
 	s := stack.New(t)
 	server := s.Serve("-faults")
 	s.Up()
