@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/tui/chat"
+	"boxmaker/internal/proto"
 )
 
 // shownAtResume is about how many rows of a session are shown when it is gone
@@ -42,10 +45,10 @@ func (s *shell) answer(ctx context.Context, q chat.Query) (any, error) {
 		return chat.Said{Text: report.Brief(sc, st, q.Session)}, nil
 	case chat.AskSessions:
 		list, err := s.cfg.Client.Sessions(ctx, "", 20)
-		if err == nil {
-			err = archive.Table(sc, list, s.cfg.Now())
+		if err != nil {
+			return nil, err
 		}
-		return chat.Said{Text: b.String()}, err
+		return chat.Said{Text: s.table(list)}, nil
 	case chat.AskList:
 		list, err := s.cfg.Client.Sessions(ctx, "", 100)
 		if err != nil {
@@ -57,12 +60,32 @@ func (s *shell) answer(ctx context.Context, q chat.Query) (any, error) {
 	case chat.AskExport:
 		return s.export(ctx, q)
 	case chat.AskResult:
-		return s.result(ctx, q)
+		return s.result(ctx, q), nil
 	case chat.AskContext:
 		return s.context(ctx, q.Session)
 	default:
 		return nil, errors.New("unknown request of the chat")
 	}
+}
+
+// table lists sessions in rows that fit any window.
+func (s *shell) table(list *proto.SessionList) string {
+	if len(list.Sessions) == 0 {
+		return s.cfg.Screen.Dim("(there are no sessions yet)")
+	}
+	var b strings.Builder
+	for _, info := range list.Sessions {
+		when := ""
+		if t, err := proto.ParseTime(info.Modified); err == nil {
+			when = term.When(t, s.cfg.Now())
+		}
+		row := fmt.Sprintf("%s  %-12s %8s  %s", term.Line(info.Session), when, term.Bytes(info.Bytes), term.Line(info.Title))
+		b.WriteString(term.Clip(row, s.cfg.Screen.Width()-1) + "\n")
+	}
+	if list.More {
+		b.WriteString(s.cfg.Screen.Dim("(there are more: bxctl sessions list)"))
+	}
+	return b.String()
 }
 
 func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
@@ -105,21 +128,24 @@ func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
 	return t, nil
 }
 
-// result reads what the model was told of a call.
-func (s *shell) result(ctx context.Context, q chat.Query) (any, error) {
+// result reads what the model was told of a call. The chat waits for it, so that
+// there is always an answer; the text is empty where it can't be had, and the
+// reader of the session may still show it.
+func (s *shell) result(ctx context.Context, q chat.Query) chat.Result {
+	r := chat.Result{Call: q.Arg}
 	if !s.cfg.Files {
-		return nil, nil // loopd does not tell by call; the reader shows it
+		return r // loopd does not tell by call
 	}
 	items, _, err := s.files().Before(ctx, q.Session, archive.Mark{}, 1)
 	if err != nil {
-		return nil, err
+		return r
 	}
 	for _, it := range items {
 		if it.Call != nil && it.Call.ID == q.Arg {
-			return chat.Result{Call: q.Arg, Text: it.Text}, nil
+			r.Text = it.Text
 		}
 	}
-	return nil, nil
+	return r
 }
 
 type socketDetail struct {

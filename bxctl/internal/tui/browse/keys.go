@@ -113,26 +113,30 @@ func (m *Model) typed(k tea.KeyPressMsg, name string) {
 	}
 }
 
-// choose goes to the next part that folds. The first time it is the last one
-// on the screen.
+// choose goes to the next part that folds, round and round. The first time it
+// is the last one that there is.
 func (m *Model) choose(by int) {
+	var folds []*part
 	at := -1
-	for i, p := range m.parts {
+	for _, p := range m.parts {
+		if !p.fold {
+			continue
+		}
 		if p == m.chosen {
-			at = i
+			at = len(folds)
 		}
+		folds = append(folds, p)
 	}
-	if at < 0 {
-		at = len(m.parts)
-		by = -1
+	switch {
+	case len(folds) == 0:
+		return
+	case at < 0:
+		at = len(folds) - 1
+	default:
+		at = (at + by + len(folds)) % len(folds)
 	}
-	for i := at + by; i >= 0 && i < len(m.parts); i += by {
-		if m.parts[i].fold {
-			m.chosen = m.parts[i]
-			m.reveal(m.chosen)
-			return
-		}
-	}
+	m.chosen = folds[at]
+	m.reveal(m.chosen)
 }
 
 // reveal scrolls so that the part's first row is seen.

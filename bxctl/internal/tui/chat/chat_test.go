@@ -42,7 +42,7 @@ func TestKeys(t *testing.T) {
 		{"suspend", func(r *rig) { r.press("ctrl+z") }, "", []Effect{Suspend{}}},
 		{"kill and yank", func(r *rig) { r.typed("one two"); r.press("ctrl+w", "ctrl+y", "ctrl+y") }, "one twotwo", nil},
 		{"no turn to stop", func(r *rig) { r.typed("/stop\n") }, "", []Effect{Remember{"/stop"}}},
-		{"resume", func(r *rig) { r.typed("/resume chat-x\n") }, "", []Effect{Remember{"/resume chat-x"}, Query{AskTail, "chat-20260102-abcdef", "chat-x"}}},
+		{"resume", func(r *rig) { r.typed("/resume chat-x\n") }, "", []Effect{Query{AskList, "chat-20260102-abcdef", ""}, Remember{"/resume chat-x"}, Query{AskTail, "chat-20260102-abcdef", "chat-x"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(80, false)
@@ -184,6 +184,24 @@ func TestNothingActs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestResultStandsWithItsCall: what comes while the result is being read waits
+// for it, in its order.
+func TestResultStandsWithItsCall(t *testing.T) {
+	r := newRig(80, false)
+	r.press("ctrl+t")
+	r.typed("hi\n")
+	r.events(1, &proto.ToolStarted{Call: "c", Tool: "clock", Args: "{}"}, &proto.Result{Call: "c", Outcome: proto.CallOK, Class: proto.ClassPublic}, &proto.Text{Text: "It is noon."}, done(proto.TurnAnswered, "It is noon."))
+	r.do(Ended{Job: 1})
+	if strings.Contains(r.screen(), "noon") || !r.Busy() {
+		t.Fatalf("shown before the result:\n%s", r.screen())
+	}
+	r.do(Result{Call: "c", Text: "12:00"})
+	s := r.screen()
+	if i, j := strings.Index(s, "result: 12:00"), strings.Index(s, "It is noon."); i < 0 || j < i || r.Busy() {
+		t.Errorf("busy %v:\n%s", r.Busy(), s)
+	}
 }
 
 // TestAgainShowsOnce: a turn that is lost anywhere and comes again from its

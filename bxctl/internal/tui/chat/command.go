@@ -110,13 +110,15 @@ type choice struct {
 
 const maxChoices = 8
 
+const resumeWord = "/resume "
+
 // choices gives what the typed text may become; nil: no popup.
 func (m *Model) choices() []choice {
 	text := m.ed.Text()
 	if m.closed || !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || strings.Contains(text, "\n") || m.ed.Before() != text {
 		return nil
 	}
-	if prefix, ok := strings.CutPrefix(text, "/resume "); ok {
+	if prefix, ok := strings.CutPrefix(text, resumeWord); ok {
 		return m.sessionChoices(strings.TrimSpace(prefix))
 	}
 	var out []choice
@@ -143,7 +145,7 @@ func (m *Model) sessionChoices(prefix string) []choice {
 		if t, err := proto.ParseTime(s.Modified); err == nil {
 			about = term.When(t, m.cfg.Now()) + "  " + about
 		}
-		out = append(out, choice{"/resume " + id, id, about})
+		out = append(out, choice{resumeWord + id, id, about})
 	}
 	return out
 }
@@ -174,7 +176,7 @@ func (m *Model) popupKey(name string) bool {
 		}
 		m.ed.Set(chosen.insert)
 		m.pick = 0
-		return chosen.insert == "/resume " // which wants to be chosen further
+		return chosen.insert == resumeWord // which wants to be chosen further
 	default:
 		return false
 	}

@@ -137,13 +137,14 @@ type Model struct {
 	width  int
 	height int
 
-	after  []Effect // of what was handled just now
-	out    []string // finished lines, not drawn yet
-	blank  bool     // the last finished line is empty
-	ed     editor.Editor
-	pick   int // chosen row of the popup
-	closed bool
-	known  []proto.SessionInfo // for the completion of /resume
+	after    []Effect // of what was handled just now
+	out      []string // finished lines, not drawn yet
+	blank    bool     // the last finished line is empty
+	ed       editor.Editor
+	pick     int // chosen row of the popup
+	closed   bool
+	known    []proto.SessionInfo // for the completion of /resume
+	choosing bool                // that was asked for
 
 	jobs     []*turn // the first one is shown
 	nextJob  int

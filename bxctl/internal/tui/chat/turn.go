@@ -18,7 +18,8 @@ import (
 type turn struct {
 	job   int
 	text  string // of the owner; empty: a turn that ran already
-	held  []any  // what came while another turn was shown
+	held  []any  // what came while another turn was shown, or asked is set
+	asked string // the call whose result is being read
 	shown bool
 
 	began   time.Time
@@ -238,6 +239,7 @@ func (m *Model) result(t *turn, r *proto.Result) {
 	if r.Untrusted {
 		m.unfold("(the result is untrusted)")
 	}
+	t.asked = r.Call // what comes next stands below the result
 	m.after = append(m.after, Query{AskResult, m.cfg.Session, r.Call})
 }
 
@@ -247,6 +249,15 @@ const maxResult = 12
 // resultText unfolds the text of a result, as far as it does not flood the
 // screen.
 func (m *Model) resultText(r Result) {
+	if len(m.jobs) == 0 || m.jobs[0].asked != r.Call {
+		return
+	}
+	t := m.jobs[0]
+	t.asked = ""
+	defer m.release(t)
+	if r.Text == "" {
+		return
+	}
 	rows := wrapText("result: "+term.Safe(strings.TrimSpace(r.Text)), m.room()-2)
 	for i, l := range rows {
 		if i == maxResult {

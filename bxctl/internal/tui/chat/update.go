@@ -18,6 +18,11 @@ import (
 func (m *Model) Update(msg any) []Effect {
 	effects := append(m.take(msg), m.after...)
 	m.after = nil
+	if resume := strings.HasPrefix(m.ed.Text(), resumeWord); resume != m.choosing {
+		if m.choosing = resume; resume {
+			effects = append(effects, Query{AskList, m.cfg.Session, ""})
+		}
+	}
 	return effects
 }
 
@@ -92,7 +97,7 @@ func (m *Model) laterFor(job int, e any) {
 
 // later handles what came for a turn, or keeps it while another one is shown.
 func (m *Model) later(t *turn, e any) {
-	if t != m.jobs[0] {
+	if t != m.jobs[0] || t.asked != "" {
 		if _, ok := e.(*proto.Accepted); ok {
 			t.taken = true
 		}
@@ -132,11 +137,16 @@ func (m *Model) showNext() {
 	if t.text != "" {
 		m.user(t.text)
 	}
+	m.release(t)
+}
+
+// release handles what was kept back.
+func (m *Model) release(t *turn) {
 	held := t.held
 	t.held = nil
 	for i, e := range held {
-		if len(m.jobs) == 0 || m.jobs[0] != t {
-			t.held = held[i:]
+		if len(m.jobs) == 0 || m.jobs[0] != t || t.asked != "" {
+			t.held = append(t.held, held[i:]...)
 			return
 		}
 		m.later(t, e)
