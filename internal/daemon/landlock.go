@@ -104,7 +104,9 @@ func (l *landlocked) restrict() error {
 		return nil
 	}
 	l.files = l.probe == "" || errors.Is(canRead(l.probe), unix.EACCES)
-	l.tcp = errors.Is(canConnect(l.port, unix.IPPROTO_TCP), unix.EACCES)
+	tcp := canConnect(l.port, unix.IPPROTO_TCP)
+	// systemd's RestrictAddressFamilies= lets no such socket be made at all.
+	l.tcp = errors.Is(tcp, unix.EACCES) || errors.Is(tcp, unix.EAFNOSUPPORT)
 	mptcp := canConnect(l.port, unix.IPPROTO_MPTCP)
 	l.multipath = mptcp == nil || errors.Is(mptcp, unix.ECONNREFUSED) || errors.Is(mptcp, unix.EINPROGRESS)
 	return nil

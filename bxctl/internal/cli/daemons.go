@@ -20,22 +20,31 @@ import (
 )
 
 func (a *app) initialise() *cobra.Command {
-	var practice, force, prompt bool
-	var upstream, model string
+	var practice, force, prompt, systemd bool
+	var upstream, model, out string
 	c := &cobra.Command{
 		Use: "init", Short: "set Boxmaker up, or choose another model", Args: exactly(0),
 		Long: `Writes commented configuration files and makes the folders. On an existing
-installation only the model is changed, and only if one is named.`,
-		Example: "  bxctl init\n  bxctl init --upstream http://192.168.1.5:8080\n  bxctl init --upstream unix:/run/llama.sock\n  bxctl init --model ~/models/qwen.gguf",
+installation only the model is changed, and only if one is named.
+
+With --systemd it also writes units for systemd, which then runs the programs in the
+place of bxctl up: one socket and one service a role, hardened, in the folder systemd
+of the configuration, or in --out. Nothing is enabled: the commands for that are shown.`,
+		Example: "  bxctl init\n  bxctl init --upstream http://192.168.1.5:8080\n  bxctl init --upstream unix:/run/llama.sock\n  bxctl init --model ~/models/qwen.gguf\n  bxctl init --systemd",
 	}
 	c.Flags().BoolVar(&practice, "practice", false, "use the practice model: rules, not a language model; it needs nothing")
 	c.Flags().StringVar(&upstream, "upstream", "", "use the llama-server at `URL`: http://HOST:PORT or unix:/PATH")
 	c.Flags().StringVar(&model, "model", "", "let bxctl up start llama-server with this GGUF `file`")
 	c.Flags().BoolVar(&force, "force", false, "write all configuration files anew; the old ones are kept beside them")
 	c.Flags().BoolVar(&prompt, "prompt", false, "write prompts/system.md, the system prompt, for you to edit")
+	c.Flags().BoolVar(&systemd, "systemd", false, "write systemd units too, as an alternative to bxctl up")
+	c.Flags().StringVar(&out, "out", "", "with --systemd: write the units into this `folder`")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := exclusive(c, "practice", "upstream", "model"); err != nil {
 			return err
+		}
+		if c.Flags().Changed("out") && !systemd {
+			return usage(errors.New("--out is for --systemd"), "give both, or neither")
 		}
 		j := setup.Job{Layout: a.layout, Force: force, Prompt: prompt, Now: a.env.Now()}
 		switch {
@@ -49,6 +58,9 @@ installation only the model is changed, and only if one is named.`,
 		r, err := j.Run()
 		if err != nil {
 			return err
+		}
+		if systemd {
+			return a.writeUnits(out)
 		}
 		a.printReport(r)
 		return nil
@@ -160,6 +172,9 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	var err error
 	if full.Up, last, err = up.Inspect(a.layout); err != nil {
 		return full, err
+	}
+	if full.Up == nil && up.RunBySystemd(a.layout) {
+		full.Systemd = up.Systemctl() + " status 'boxmaker-*'"
 	}
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

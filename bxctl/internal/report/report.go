@@ -19,6 +19,8 @@ type Full struct {
 	Up    *Up           `json:"up,omitzero"`    // nil: no bxctl up runs
 	Loopd *proto.Status `json:"loopd,omitzero"` // nil: loopd does not answer
 	Error string        `json:"error,omitzero"` // why Loopd is nil
+	// Systemd is the command that tells more where systemd runs the programs.
+	Systemd string `json:"systemd,omitzero"`
 }
 
 // Up is the state of a running `bxctl up`.
@@ -122,6 +124,9 @@ func (w *writer) head(f Full) {
 	}
 	w.b.WriteString(w.sc.Bold("Boxmaker") + ": " + state + "\n")
 	w.row("home", f.Home)
+	if f.Systemd != "" {
+		w.row("run by", "systemd; more with: "+f.Systemd)
+	}
 	if f.Error != "" {
 		w.row("error", w.sc.Bad(term.Line(f.Error)))
 	}

@@ -29,6 +29,9 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	if done, err := o.awaitRunning(ctx); done {
 		return err
 	}
+	if err := refuse(o.Layout); err != nil {
+		return err
+	}
 	args := []string{"up", "--quiet"}
 	if o.Model != "" {
 		path, err := setup.CheckModel(o.Model)

@@ -26,6 +26,10 @@ func Down(ctx context.Context, l config.Layout, now time.Time) (string, error) {
 	switch {
 	case err != nil:
 		return "", broken("look at run/up.lock", err)
+	case pid == 0 && RunBySystemd(l):
+		return "", &fault.Fault{
+			What: "systemd runs Boxmaker here, not bxctl up", Do: "stop it with: " + Systemctl() + " stop " + Target, Key: "run-by-systemd",
+		}
 	case pid == 0:
 		return "", loop.NotRunning(nil)
 	case pid < 0:

@@ -44,6 +44,12 @@ func TestMain(m *testing.M) {
 	case "crash":
 		fmt.Println("crash: it broke")
 		os.Exit(3)
+	case "systemd":
+		if _, err := ipc.Listen(os.Getenv("UP_TEST_SOCKET")); err != nil {
+			os.Exit(1)
+		}
+		fmt.Println("listening")
+		forever()
 	case "lock":
 		holdLock()
 	case "parent":

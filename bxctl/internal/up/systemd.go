@@ -3,10 +3,12 @@ package up
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/internal/config"
 
@@ -41,19 +43,34 @@ func JournalCommand() string {
 // the socket, by the kernel's word, and it is the one who may hand it over.
 // It connects, which makes systemd start the units.
 func RunBySystemd(l config.Layout) bool {
-	return listenerName(l.Socket(roleLoopd, "bxctl", "loop")) == "systemd"
+	return BySystemd(l.Socket(roleLoopd, "bxctl", "loop"))
+}
+
+// BySystemd is [RunBySystemd] for one socket.
+func BySystemd(path string) bool { return listenerName(path) == "systemd" }
+
+// refuse reports that systemd runs what up would run: its sockets must not be
+// taken from it.
+func refuse(l config.Layout) error {
+	if !RunBySystemd(l) {
+		return nil
+	}
+	return &fault.Fault{
+		What: "systemd runs Boxmaker here", Means: "two that start the same programs would take each other's sockets",
+		Do: "use " + Systemctl() + " status|restart|stop " + Target + "; or end that first: " + Systemctl() + " disable --now " + Target, Key: "run-by-systemd",
+	}
 }
 
 // listenerName is the name of the process that listens on a Unix socket; empty
 // if nobody does, or it can't be seen.
 func listenerName(path string) string {
-	dir, err := os.Open(strings.TrimSuffix(path, "loop.sock"))
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return ""
 	}
 	defer dir.Close()
 	// The path may be too long for an address; this one never is.
-	c, err := net.DialTimeout("unix", "/proc/self/fd/"+strconv.Itoa(int(dir.Fd()))+"/loop.sock", time.Second)
+	c, err := net.DialTimeout("unix", "/proc/self/fd/"+strconv.Itoa(int(dir.Fd()))+"/"+filepath.Base(path), time.Second)
 	if err != nil {
 		return ""
 	}

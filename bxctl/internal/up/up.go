@@ -69,6 +69,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return broken("take the lock run/up.lock", err)
 	}
+	if err := refuse(o.Layout); err != nil {
+		return errors.Join(err, held.release())
+	}
 	own, err := logs.Open(o.Layout.Log, "up", o.Now)
 	if err != nil {
 		return errors.Join(broken("open its log", err), held.release())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -383,5 +384,41 @@ func TestStubborn(t *testing.T) {
 	}
 	if !strings.Contains(b.up.Roles[0].Exit, "killed by signal 9") {
 		t.Errorf("%+v", b.up.Roles)
+	}
+}
+
+// Sockets that systemd holds are left to it.
+func TestSystemdIsLeftAlone(t *testing.T) {
+	b := newBox(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(b.o.Self), "systemd") // its name is what the kernel tells
+	if err := os.Symlink(self, program); err != nil {
+		t.Fatal(err)
+	}
+	path := b.layout.Socket("loopd", "bxctl", "loop")
+	cmd := exec.Command(program)
+	cmd.Env = []string{"UP_TEST_SOCKET=" + path}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it listens
+		t.Fatal(err)
+	}
+	_, downErr := Down(t.Context(), b.layout, t0)
+	for name, err := range map[string]error{"up": Run(t.Context(), b.o), "detach": Detach(t.Context(), b.o, time.Minute), "down": downErr} {
+		if err == nil || !strings.Contains(err.Error(), "systemd runs Boxmaker here") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !RunBySystemd(b.layout) {
+		t.Error("the socket was taken from it")
 	}
 }

@@ -1,0 +1,302 @@
+// Package units writes Boxmaker as systemd units: `bxctl init --systemd`, for
+// those who want systemd in the place of `bxctl up`.
+//
+// It guarantees that the units start the same programs with the same
+// arguments, sockets and uids as `bxctl up` does, and that systemd's own
+// hardening on top forbids nothing that they need. It only makes text: nothing
+// is enabled, and nothing outside of the folder that was named is written.
+package units
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/up"
+	"boxmaker/internal/config"
+)
+
+// Input is what the units are made from.
+type Input struct {
+	Layout   config.Layout
+	Settings setup.Settings
+	Roles    []up.Role
+	Root     bool // system units; else units of a user's own manager
+}
+
+const maxSocket = 107 // bytes that fit into a sockaddr_un
+
+// A File is one unit.
+type File struct{ Name, Text string }
+
+// Files gives all units: the target first, then a socket and a service a role.
+func Files(in Input) ([]File, error) {
+	for _, r := range in.Roles {
+		for _, s := range append(append([]string{r.Path, in.Layout.Home, in.Layout.Run}, r.Args...), r.Env...) {
+			if strings.ContainsAny(s, "\n\r\x00") {
+				return nil, errors.New("a path or an argument holds a line break, which a unit can't express")
+			}
+		}
+		for _, s := range r.Sockets {
+			if p := in.Layout.Socket(r.Name, s.Client, s.File); len(p) > maxSocket {
+				return nil, fmt.Errorf("the path of the socket %s has more than %d bytes, and systemd has no shorter name for it", p, maxSocket)
+			}
+		}
+	}
+	out := []File{{up.Target, in.target()}}
+	for _, r := range in.Roles {
+		if len(r.Sockets) > 0 {
+			out = append(out, File{unit(r.Name) + ".socket", in.socket(r)})
+		}
+		out = append(out, File{unit(r.Name) + ".service", in.service(r)})
+	}
+	return out, nil
+}
+
+func unit(role string) string { return "boxmaker-" + role }
+
+// section builds a unit line by line.
+type section struct{ strings.Builder }
+
+func (s *section) head(name string) {
+	if s.Len() > 0 {
+		s.WriteString("\n")
+	}
+	s.WriteString("[" + name + "]\n")
+}
+
+func (s *section) set(key, value string) { s.WriteString(key + "=" + value + "\n") }
+func (s *section) note(text string)      { s.WriteString("# " + text + "\n") }
+func (s *section) yes(keys ...string)    { s.each("yes", keys) }
+func (s *section) each(v string, k []string) {
+	for _, key := range k {
+		s.set(key, v)
+	}
+}
+
+const made = "Made by bxctl init --systemd; run that again after a change of bxctl.toml or inferproxy.toml."
+
+func (in Input) target() string {
+	var s section
+	s.note(made)
+	s.head("Unit")
+	s.set("Description", "Boxmaker")
+	for _, r := range in.Roles {
+		if len(r.Sockets) > 0 {
+			s.set("Wants", unit(r.Name)+".socket")
+		}
+		s.set("Wants", unit(r.Name)+".service")
+	}
+	s.head("Install")
+	if in.Root {
+		s.set("WantedBy", "multi-user.target")
+	} else {
+		s.set("WantedBy", "default.target")
+	}
+	return s.String()
+}
+
+func (in Input) socket(r up.Role) string {
+	var s section
+	s.note(made)
+	s.head("Unit")
+	s.set("Description", "Boxmaker: socket of "+r.Name)
+	s.set("PartOf", up.Target)
+	s.head("Socket")
+	for _, sock := range r.Sockets {
+		path := in.Layout.Socket(r.Name, sock.Client, sock.File)
+		s.set("ListenStream", whole(path))
+		s.set("FileDescriptorName", sock.Name)
+		if in.Root { // the folder of each socket can be entered by its client alone
+			client := id(in.client(sock.Client))
+			s.set("ExecStartPre", command("install", "-d", "-m", "0711", in.Layout.Run, filepath.Join(in.Layout.Run, r.Name)))
+			s.set("ExecStartPre", command("install", "-d", "-m", "0700", "-o", client, "-g", client, filepath.Dir(path)))
+			s.set("SocketUser", client)
+			s.set("SocketGroup", client)
+		}
+	}
+	s.set("DirectoryMode", "0700")
+	s.set("SocketMode", "0600")
+	s.yes("RemoveOnStop")
+	return s.String()
+}
+
+// client is the uid that may use a socket.
+func (in Input) client(name string) uint32 {
+	if name == "bxctl" {
+		return 0
+	}
+	return in.Settings.UID(name)
+}
+
+func id(uid uint32) string { return strconv.FormatUint(uint64(uid), 10) }
+
+func (in Input) service(r up.Role) string {
+	var s section
+	s.note(made)
+	s.head("Unit")
+	s.set("Description", "Boxmaker: "+r.Name)
+	s.set("PartOf", up.Target)
+	if len(r.Sockets) > 0 {
+		s.set("Requires", unit(r.Name)+".socket")
+		s.set("After", unit(r.Name)+".socket")
+	}
+	s.note("Five ends within a minute are enough: the reason is in the journal.")
+	s.set("StartLimitIntervalSec", "60")
+	s.set("StartLimitBurst", "5")
+	s.head("Service")
+	in.run(&s, r)
+	in.harden(&s, r)
+	return s.String()
+}
+
+func (in Input) run(s *section, r up.Role) {
+	if r.Becomes == "" {
+		s.set("Type", "notify")
+	} else { // it becomes another program, shut in, that can't reach systemd's socket
+		s.set("Type", "exec")
+	}
+	if r.Makes != "" {
+		in.makes(s, r)
+	}
+	if in.Root && r.Name == "loopd" { // what somebody else made; + is: not shut in
+		uid := id(r.UID)
+		s.set("ExecStartPre", "+"+command("chown", "-hR", uid+":"+uid, in.Layout.Sessions))
+	}
+	args := slices.DeleteFunc(slices.Clone(r.Args), func(a string) bool { return a == "-die-with-parent" })
+	s.set("ExecStart", command(append([]string{r.Path}, args...)...))
+	if r.Makes == "" {
+		s.set("WorkingDirectory", whole(in.Layout.Run))
+	} else { // no socket unit has made it: the first command does, where it can't be yet
+		s.set("WorkingDirectory", "-"+whole(in.Layout.Run))
+	}
+	for _, kv := range r.Env {
+		s.set("Environment", quote(kv))
+	}
+	s.set("Restart", "always")
+	s.note("78: it refused to start, and something has to be changed first.")
+	s.set("RestartPreventExitStatus", "78")
+	s.set("RestartSec", "200ms")
+	s.note("From systemd 254 on: longer each time. Older ones ignore these two.")
+	s.set("RestartSteps", "6")
+	s.set("RestartMaxDelaySec", "10s")
+	s.set("TimeoutStopSec", strconv.Itoa(int(r.Grace.Seconds())+5))
+}
+
+// makes prepares the folder of a socket that the program makes itself.
+func (in Input) makes(s *section, r up.Role) {
+	dir := filepath.Join(in.Layout.Run, filepath.Dir(r.Makes))
+	if in.Root {
+		s.set("ExecStartPre", command("install", "-d", "-m", "0711", in.Layout.Run, filepath.Dir(dir)))
+		s.set("ExecStartPre", command("install", "-d", "-m", "2710", "-o", id(r.UID), "-g", id(in.Settings.UID("inferproxy")), dir))
+	} else {
+		s.set("ExecStartPre", command("install", "-d", "-m", "0700", in.Layout.Run, filepath.Dir(dir), dir))
+	}
+	s.set("ExecStartPre", command("rm", "-f", filepath.Join(in.Layout.Run, r.Makes)))
+	s.set("UMask", "0007")
+}
+
+// harden adds systemd's hardening to what the programs do themselves.
+func (in Input) harden(s *section, r up.Role) {
+	s.note("What the program does not take away from itself at its start, systemd does.")
+	s.yes("NoNewPrivileges")
+	s.set("LimitCORE", "0")
+	if r.Makes != "" { // what a graphics driver opens can't be foretold
+		return
+	}
+	s.set("UMask", "0077")
+	s.set("ProtectSystem", "strict")
+	if r.Name == "loopd" {
+		s.set("ReadWritePaths", quote(in.Layout.Sessions))
+	}
+	s.set("InaccessiblePaths", quote("-"+in.Layout.Grants))
+	s.yes("ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups", "ProtectClock", "ProtectHostname",
+		"PrivateDevices", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality", "MemoryDenyWriteExecute")
+	if !in.inTmp() {
+		s.yes("PrivateTmp")
+	}
+	families := "AF_UNIX AF_NETLINK"
+	if r.Isolate {
+		s.yes("PrivateNetwork")
+	} else {
+		families += " AF_INET AF_INET6"
+	}
+	s.set("RestrictAddressFamilies", families)
+	s.set("SystemCallArchitectures", "native")
+	s.set("SystemCallFilter", "@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp")
+	s.set("SystemCallErrorNumber", "EPERM")
+	if in.Root {
+		s.note("To drop them, and root, as soon as everything is open.")
+		caps := "CAP_SETUID CAP_SETGID CAP_SETPCAP"
+		if r.Name == "loopd" {
+			caps += " CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH"
+		}
+		s.set("CapabilityBoundingSet", caps)
+	} else {
+		s.yes("PrivateUsers")
+	}
+}
+
+// inTmp: a home in /tmp would be hidden by a /tmp of one's own.
+func (in Input) inTmp() bool {
+	paths := []string{in.Layout.Home, in.Layout.Config, in.Layout.Sessions, in.Layout.Run}
+	for _, r := range in.Roles {
+		paths = append(paths, r.Path, cmp.Or(r.Becomes, r.Path))
+		for i, a := range r.Args { // sockets and files elsewhere
+			if i > 0 && r.Args[i-1] == "-read" || strings.HasPrefix(a, "unix:") {
+				paths = append(paths, strings.TrimPrefix(a, "unix:"))
+			}
+		}
+	}
+	return slices.ContainsFunc(paths, func(p string) bool {
+		return strings.HasPrefix(p, "/tmp/") || strings.HasPrefix(p, "/var/tmp/") || p == "/tmp"
+	})
+}
+
+// command gives the value of ExecStart=, as systemd.service(5) says: percent
+// signs are doubled, and so are dollars in all words; each word stands in quotes.
+func command(words ...string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, strings.ReplaceAll(quote(w), "$", "$$"))
+	}
+	return strings.Join(out, " ")
+}
+
+// quote gives one word of a list.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-_.:=,+@%$", r)
+	}
+	s = strings.ReplaceAll(s, "%", "%%")
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\t", `\t`).Replace(s) + `"`
+}
+
+// whole gives a value that is one path to the end of the line.
+func whole(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+
+// Commands are the lines with which the owner installs the units of a folder.
+func Commands(dir string, root bool) []string {
+	to := "~/.config/systemd/user"
+	if root {
+		to = "/etc/systemd/system"
+	}
+	from := "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	out := []string{
+		fmt.Sprintf("mkdir -p %s && cp %s/boxmaker* %s/", to, from, to),
+		up.Systemctl() + " daemon-reload",
+		up.Systemctl() + " enable --now " + up.Target,
+	}
+	if !root {
+		out = append(out, "loginctl enable-linger   # to run while you are not logged in")
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// asUser is a uid that nobody has.
+const asUser = 62199
+
+// TestSystemdUnits lets systemd judge the units.
+func TestSystemdUnits(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("SYSTEMD-ANALYZE IS NOT ON THIS MACHINE (Debian package systemd): the units of bxctl init --systemd were NOT checked")
+	}
+	for _, args := range [][]string{{"--practice"}, {"--upstream", "http://localhost:8080"}} {
+		t.Run(args[0], func(t *testing.T) {
+			home := filepath.Join(t.TempDir(), "a home %n") // what has to be quoted
+			cmd := exec.Command("bxctl", append([]string{"--home", home, "init", "--systemd"}, args...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			units, err := filepath.Glob(home + "/config/systemd/*")
+			if err != nil || len(units) < 5 {
+				t.Fatalf("%q, %v", units, err)
+			}
+			out, err := exec.Command(analyze, append([]string{"verify", "--man=no"}, units...)...).CombinedOutput()
+			for line := range strings.Lines(string(out)) {
+				// Older systemd does not know the keys for a back-off, and goes on.
+				if strings.Contains(line, filepath.Dir(units[0])) || strings.Contains(line, "boxmaker") {
+					if !regexp.MustCompile(`Unknown key( name)? '?(RestartSteps|RestartMaxDelaySec)'?`).MatchString(line) {
+						t.Errorf("systemd-analyze: %s", line)
+					}
+				}
+			}
+			if err != nil {
+				t.Errorf("systemd-analyze: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestSystemdRuns starts Boxmaker under a real manager of a user.
+func TestSystemdRuns(t *testing.T) {
+	for _, c := range []string{"unshare", "setpriv", "systemctl", "mount"} {
+		if _, err := exec.LookPath(c); err != nil {
+			t.Skipf("%s IS NOT ON THIS MACHINE: Boxmaker under systemd was NOT tried", strings.ToUpper(c))
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("NOT ROOT: Boxmaker under systemd was NOT tried (it takes a mount namespace with a /run of its own)")
+	}
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /run && mount -t cgroup2 none /sys/fs/cgroup && test -w /sys/fs/cgroup/cgroup.procs").CombinedOutput(); err != nil {
+		t.Skipf("NO MOUNTS OR CGROUPS HERE (%s): Boxmaker under systemd was NOT tried", strings.TrimSpace(string(out)))
+	}
+	program, err := exec.LookPath("bxctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := os.MkdirTemp("/var", "bxm-") // not /tmp, which the units get afresh
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	bin := filepath.Join(home, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(program), name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(bin, name), text, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(home, asUser, asUser); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("timeout", "120", "unshare", "-m", "bash", "testdata/systemd/outside.sh", fmt.Sprint(asUser), home, bin).CombinedOutput()
+	part := map[string]string{}
+	for _, p := range strings.Split(string(out), "\n== ")[1:] {
+		name, text, _ := strings.Cut(p, "\n")
+		part[name] = text
+	}
+	for _, c := range []struct{ part, want string }{
+		{"status", `(?m)^Boxmaker: ready$`},
+		{"status", `run by +systemd; more with: systemctl --user status`},
+		{"status", `ok +landlock`},
+		{"status", `ok +network +none: no device but the loopback`},
+		{"status", `ok +capabilities +none`},
+		{"ask", `practice model`},
+		{"up", `(?s)systemd runs Boxmaker here.*see runbook: run-by-systemd.*code 1`},
+		{"detach", `(?s)systemd runs Boxmaker here.*code 1`},
+		{"down", `(?s)stop it with: systemctl --user stop boxmaker.target.*code 1`},
+		{"logs", `(?s)systemd keeps the logs: journalctl --user -u 'boxmaker-\*'.*code 0`},
+		{"doctor", `systemd runs the programs, and bxctl up does not`},
+		{"doctor", `Nothing is wrong`},
+		{"kill", `another loopd`},
+		{"refuse", `ExecMainStatus=78`},
+		{"refuse", `NRestarts=[01]\n`},
+		{"stop", `(?s)not running here.*code 3`},
+	} {
+		if !regexp.MustCompile(c.want).MatchString(part[c.part]) {
+			t.Errorf("%s: no %q in\n%s", c.part, c.want, part[c.part])
+		}
+	}
+	if t.Failed() || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,44 @@
+# Installs the units as bxctl init --systemd says, and shows what the test asks for.
+units=$HOME/.config/systemd/user
+mkdir -p "$units"
+bxctl init --systemd >/dev/null
+cp ~/.config/boxmaker/systemd/boxmaker* "$units/"
+manager=$(test -x /lib/systemd/systemd && echo /lib/systemd/systemd || echo /usr/lib/systemd/systemd)
+timeout 100 "$manager" --user --log-target=console --log-level=info --unit=basic.target >"$HOME/manager.log" 2>&1 &
+for _ in $(seq 200); do
+	test -S "$XDG_RUNTIME_DIR/systemd/private" && break
+	sleep 0.05
+done
+say() { printf '\n== %s\n' "$1"; }
+say enable
+systemctl --user daemon-reload
+systemctl --user enable --now boxmaker.target 2>&1
+for _ in $(seq 200); do
+	bxctl status 2>/dev/null | grep -q '^Boxmaker: ready' && break
+	sleep 0.05
+done
+say status; bxctl status 2>&1
+say ask; bxctl ask hello 2>&1
+say up; timeout 20 bxctl up 2>&1; echo "code $?"
+say detach; timeout 20 bxctl up --detach 2>&1; echo "code $?"
+say down; bxctl down 2>&1; echo "code $?"
+say logs; bxctl logs 2>&1; echo "code $?"
+say doctor; bxctl doctor 2>&1
+say kill
+old=$(systemctl --user show -p MainPID --value boxmaker-loopd.service)
+test "${old:-0}" -gt 1 && kill -9 "$old"
+bxctl ask hello again 2>&1
+new=$(systemctl --user show -p MainPID --value boxmaker-loopd.service)
+test "$old" != "$new" && echo "another loopd"
+say refuse # exit code 78 is the end of it
+printf '[slots]\nmain = 7\n' >>~/.config/boxmaker/loopd.toml
+systemctl --user restart boxmaker-loopd.service 2>&1
+for _ in $(seq 100); do
+	systemctl --user is-failed -q boxmaker-loopd.service && break
+	sleep 0.05
+done
+systemctl --user show -p ExecMainStatus -p Result -p NRestarts boxmaker-loopd.service
+say stop; systemctl --user stop boxmaker.target; bxctl status 2>&1; echo "code $?"
+say manager; cat "$HOME/manager.log"
+systemctl --user exit
+wait
