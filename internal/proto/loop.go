@@ -35,7 +35,8 @@ var LoopEvents = union("loop event",
 	func() Message { return new(Status) },
 )
 
-// Terminal reports whether no event follows m on its stream.
+// Terminal reports whether m ends the stream of its request. Only a [Watch] that
+// follows goes on after the [Done] of a turn.
 func Terminal(m Message) bool {
 	switch m.(type) {
 	case *Done, *Error, *Stopped, *SessionList, *SessionDetail, *Status:

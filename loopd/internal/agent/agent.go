@@ -215,14 +215,6 @@ func (a *Agent) OpenTurns() int {
 	return n
 }
 
-// Busy reports whether a session has a turn.
-func (a *Agent) Busy(id string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := a.open[id]
-	return c != nil && c.busy.Load()
-}
-
 // post puts m into the session's mailbox and opens the session if need be.
 func (a *Agent) post(id string, m any) {
 	a.mu.Lock()

@@ -211,7 +211,9 @@ func (c *conversation) begin(u *proto.User) error {
 	c.busy.Store(true)
 	c.from = n
 	c.hub.begin(u.Origin)
-	c.hub.tell(past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u))
+	for _, p := range past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u) {
+		c.hub.tell(p)
+	}
 	if !fresh && n == 1 {
 		c.hub.send(&proto.Notice{Kind: proto.NoticeNewEpoch,
 			Text: "The context was full, so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log."})

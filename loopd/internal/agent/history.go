@@ -12,9 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// past shows a record as a client sees it in a session's history, or nil.
-func past(epoch int, h proto.Header, r proto.Record) *proto.Past {
+// past shows a record as a client sees it in a session's history: an assistant's
+// message with several calls is several.
+func past(epoch int, h proto.Header, r proto.Record) []*proto.Past {
 	p := &proto.Past{Record: h.N, Epoch: epoch, Time: proto.Time(h.Time)}
+	all := []*proto.Past{p}
 	switch r := r.(type) {
 	case *proto.User:
 		p.Role = "user"
@@ -24,9 +26,13 @@ func past(epoch int, h proto.Header, r proto.Record) *proto.Past {
 		if err != nil {
 			return nil
 		}
-		p.Role, p.Text, p.Thinking = "assistant", m.Content, m.Reasoning
-		if len(m.Calls) > 0 {
-			p.Tool, p.Args = m.Calls[0].Name, clip(m.Calls[0].Arguments, maxShownArgs, "…")
+		p.Role, p.Text, p.Thinking = "assistant", m.Content, clip(m.Reasoning, maxPast, "…")
+		for i, call := range m.Calls {
+			if i > 0 {
+				p = &proto.Past{Record: p.Record, Epoch: p.Epoch, Time: p.Time, Role: p.Role}
+				all = append(all, p)
+			}
+			p.Tool, p.Args = call.Name, clip(call.Arguments, maxShownArgs, "…")
 		}
 	case *proto.Tool:
 		p.Role = "tool"
@@ -36,23 +42,26 @@ func past(epoch int, h proto.Header, r proto.Record) *proto.Past {
 	default:
 		return nil
 	}
-	return p
+	all[0].Text = clip(all[0].Text, maxPast, "…")
+	return all
 }
+
+// maxPast bounds a text of the history, so that two of them fit a frame whatever
+// JSON makes of them. The log has them whole.
+const maxPast = 256 << 10
 
 // History gives the past of a session to visit, oldest first: all epochs if
 // after is 0, else the records behind after in the newest epoch. It reads the
-// files and disturbs nobody. It ends before record end of epoch last; last 0
+// files and disturbs nobody. It ends with record end of epoch last; last 0
 // means all that is there.
 func (a *Agent) History(id string, after int64, last int, end int64, visit func(*proto.Past) error) error {
 	newest := last
-	if newest == 0 {
-		err := a.cfg.Store.Read(id, func(epoch int, _ proto.Header, _ proto.Record) error {
-			newest = epoch
-			return nil
-		})
+	if newest == 0 && after > 0 {
+		info, err := a.cfg.Store.Info(id)
 		if err != nil {
 			return err
 		}
+		newest = info.Epoch
 	}
 	return a.cfg.Store.Read(id, func(epoch int, h proto.Header, r proto.Record) error {
 		if last > 0 && (epoch > last || epoch == last && h.N > end) {
@@ -61,8 +70,10 @@ func (a *Agent) History(id string, after int64, last int, end int64, visit func(
 		if after > 0 && (epoch < newest || h.N <= after) {
 			return nil
 		}
-		if p := past(epoch, h, r); p != nil {
-			return visit(p)
+		for _, p := range past(epoch, h, r) {
+			if err := visit(p); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

@@ -18,28 +18,23 @@ import (
 // model falls back to a checkpoint a few tokens before the last prompt's end.
 const coldSlack = 64
 
-// slot tells which slot the session uses, for ever: live sessions the main one,
+// newSlot is the slot of an epoch that begins now: live sessions have the main one,
 // jobs, the heartbeat and subagents the background one.
-func (c *conversation) slot() slot.Slot {
-	s := c.a.cfg.Settings.Slots
-	if background(c.id) {
-		return slot.Slot{Name: "background", ID: s.Background}
+func (c *conversation) newSlot() int {
+	if priority(c.id) == slot.Live {
+		return c.a.cfg.Settings.Slots.Main
 	}
-	return slot.Slot{Name: "main", ID: s.Main}
+	return c.a.cfg.Settings.Slots.Background
 }
 
-func background(id string) bool {
-	return id == "heartbeat" || strings.HasPrefix(id, "job-") || strings.HasPrefix(id, "sub-")
-}
-
-// priority orders the session's requests at its slot.
-func (c *conversation) priority() slot.Priority {
+// priority orders a session's requests at its slot.
+func priority(id string) slot.Priority {
 	switch {
-	case c.id == "heartbeat":
+	case id == "heartbeat":
 		return slot.Heartbeat
-	case strings.HasPrefix(c.id, "job-"):
+	case strings.HasPrefix(id, "job-"):
 		return slot.Cron
-	case strings.HasPrefix(c.id, "sub-"):
+	case strings.HasPrefix(id, "sub-"):
 		return slot.Subagent
 	default:
 		return slot.Live
@@ -63,7 +58,7 @@ func (c *conversation) startInfer(ctx context.Context, act turn.Infer) {
 		c.hub.send(&proto.Notice{Kind: proto.NoticeRetry, Text: "The answer did not come through, so the same request is sent once more."})
 	}
 	c.operate(ctx, func(ctx context.Context) finished {
-		release, err := c.a.cfg.Gate.Acquire(ctx, id, c.priority(), c.id, func(ahead int) {
+		release, err := c.a.cfg.Gate.Acquire(ctx, id, priority(c.id), c.id, func(ahead int) {
 			c.hub.send(&proto.Waiting{Reason: proto.WaitSlot, Ahead: ahead})
 		})
 		if err != nil {

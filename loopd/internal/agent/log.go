@@ -81,7 +81,7 @@ func (c *conversation) append(recs ...proto.Record) (int64, error) {
 }
 
 func (c *conversation) newEpoch() error {
-	b := c.a.serving.Baseline(c.slot().ID)
+	b := c.a.serving.Baseline(c.newSlot())
 	if c.log.Epoch() > 0 {
 		b.Carry = c.carry()
 	}

@@ -290,3 +290,46 @@ func TestStopOverTheSocket(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOpenTurnIsSeenInTheList: from its first record to its last, whoever asks.
+func TestAnOpenTurnIsSeenInTheList(t *testing.T) {
+	h := open(t, true)
+	gate := make(chan struct{})
+	h.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.Role()
+			s.Call(0, "a", "clock", "{}")
+			s.Call(1, "b", "find_tool", `{"query":"x"}`)
+			s.Finish("tool_calls")
+			s.TrueUsage()
+			s.Done()
+			return
+		}
+		<-gate
+		s.Answer("ok")
+	})
+	c, _ := h.dial(&proto.Submit{Session: "chat-a", Origin: "o1", Text: "hi", Surface: proto.SurfaceAsk})
+	if m, err := c.Recv(); err != nil || m.Tag() != "accepted" {
+		t.Fatal(m, err)
+	}
+	row := func() proto.SessionInfo {
+		return last[*proto.SessionList](h, h.all(&proto.ListSessions{Limit: 1 << 30})).Sessions[0]
+	}
+	if !row().Open || !last[*proto.SessionDetail](h, h.all(&proto.GetSession{Session: "chat-a"})).Info.Open {
+		t.Error("a turn runs and is not seen")
+	}
+	close(gate)
+	h.say("chat-a", "o1", "hi")
+	if row().Open {
+		t.Error("the turn has ended and is still seen")
+	}
+	var tools []string
+	for _, m := range h.all(&proto.Watch{Session: "chat-a"}) {
+		if p, ok := m.(*proto.Past); ok && p.Tool != "" {
+			tools = append(tools, p.Role+" "+p.Tool)
+		}
+	}
+	if fmt.Sprint(tools) != "[assistant clock assistant find_tool]" {
+		t.Error(tools)
+	}
+}

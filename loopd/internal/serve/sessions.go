@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"strings"
 
 	"boxmaker/internal/ipc"
@@ -10,15 +11,15 @@ import (
 // defaultRows is how many sessions a list has when the client names no number.
 const defaultRows = 100
 
+// maxRows is what surely fits a frame.
+const maxRows = 4000
+
 func (s *server) list(m *proto.ListSessions, out *ipc.Stream) error {
 	all, err := s.cfg.Store.List()
 	if err != nil {
 		return err
 	}
-	limit := m.Limit
-	if limit == 0 {
-		limit = defaultRows
-	}
+	limit := min(cmp.Or(m.Limit, defaultRows), maxRows)
 	list := &proto.SessionList{Sessions: []proto.SessionInfo{}}
 	for _, info := range all {
 		if !strings.HasPrefix(info.Session, m.Prefix) {
@@ -28,7 +29,6 @@ func (s *server) list(m *proto.ListSessions, out *ipc.Stream) error {
 			list.More = true
 			break
 		}
-		info.Open = s.cfg.Agent.Busy(info.Session)
 		list.Sessions = append(list.Sessions, info)
 	}
 	return out.Send(list)
@@ -70,6 +70,5 @@ func (s *server) detail(id string, out *ipc.Stream) error {
 	if d.Info, err = s.cfg.Store.Info(id); err != nil {
 		return err
 	}
-	d.Info.Open = s.cfg.Agent.Busy(id)
 	return out.Send(d)
 }

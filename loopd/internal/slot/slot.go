@@ -17,8 +17,8 @@ import (
 // Priority orders the requests that wait for a slot; a smaller one goes first.
 type Priority int
 
-// Priorities. Those of the background slot are the design's order; only Live is
-// used by today's sessions, the others have their place for schedule and subagents.
+// Priorities. Those of the background slot are the design's order; summaries have
+// their place in it and no user yet.
 const (
 	Live Priority = iota
 	Summary

@@ -32,8 +32,7 @@ func contextFull() proto.TurnEnd {
 }
 
 func (s *State) capped() proto.TurnEnd {
-	text := "The model kept repeating itself with tools, so the turn was ended: " + s.notice + "."
-	return proto.TurnEnd{Outcome: proto.TurnCapped, Text: text, Runbook: "runaway-stopped"}
+	return proto.TurnEnd{Outcome: proto.TurnCapped, Text: "The turn was ended: " + s.notice + ".", Runbook: "runaway-stopped"}
 }
 
 // reasons says what the owner reads when a completion failed for good.

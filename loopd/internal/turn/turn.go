@@ -11,6 +11,7 @@ package turn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/prompt"
@@ -67,40 +68,6 @@ type State struct {
 	Expect  int64  // tokens that the slot's cache should hold at least
 	Full    bool   // the epoch's context is used up: the next turn needs a new one
 }
-
-// Pending is one call of the newest assistant message.
-type Pending struct {
-	ID      proto.CallID
-	Call    prompt.Call
-	verdict verdict
-}
-
-// An Action is what [Next] wants done.
-type Action interface{ action() }
-
-type (
-	// Rest: nothing to do until a user record comes.
-	Rest struct{}
-	// Infer: send the request. Again is set if it was sent before and failed.
-	Infer struct{ Again bool }
-	// Run: carry out a call and append its Tool record.
-	Run struct{ Pending Pending }
-	// Refuse: append a Tool record that tells the model why the call was not run.
-	Refuse struct {
-		Pending Pending
-		Code    proto.Code
-		Text    string
-		Begun   bool // the stop came when it was this call's turn: a driver that was restarted may have sent it
-	}
-	// End: append this record.
-	End struct{ Record proto.TurnEnd }
-)
-
-func (Rest) action()   {}
-func (Infer) action()  {}
-func (Run) action()    {}
-func (Refuse) action() {}
-func (End) action()    {}
 
 // Next folds the record with number n of the given epoch into s.
 func Next(s State, epoch int, n int64, r proto.Record) (State, Action, error) {
@@ -190,6 +157,7 @@ func (s *State) assistant(epoch int, n int64, r *proto.Assistant) error {
 	}
 	s.Rounds++
 	s.Phase, s.Calls, s.Done = Calling, nil, 0
+	s.history = slices.Clip(s.history) // its spare room is shared with older states
 	for i, c := range m.Calls {
 		s.history = append(s.history, signature(c.Name, c.Arguments))
 		id := proto.CallID{Session: s.Session, Epoch: epoch, Record: n, Index: i}
@@ -306,7 +274,7 @@ func (s *State) nextCall() Action {
 	case s.refusal != "":
 		return Refuse{Pending: p, Code: s.refusal, Text: s.notice, Begun: s.Done == s.front}
 	case p.verdict == halt:
-		s.refuseRest(proto.CodeRepeatedCall, "the same calls came again and again, so the turn was ended")
+		s.refuseRest(proto.CodeRepeatedCall, "the same calls came again and again")
 		return Refuse{Pending: p, Code: s.refusal, Text: s.notice}
 	case p.verdict == refuse:
 		return Refuse{Pending: p, Code: proto.CodeRepeatedCall,

@@ -320,3 +320,36 @@ func TestAnyHistoryEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestNextIsPure: the same state can be folded with different records, and neither
+// changes what the other gives.
+func TestNextIsPure(t *testing.T) {
+	c := start(t, 100).do(user("o1"))
+	for i := range 5 { // enough to leave spare room in the history
+		c.do(asks(fmt.Sprintf(`a {"n":%d}`, i))).run()
+	}
+	before := c.s
+	one, _, err1 := Next(before, 1, c.n, asks(`b {}`, `b {}`))
+	_, _, err2 := Next(before, 1, c.n, asks(`c {}`, `c {}`))
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if got := fmt.Sprint(one.history[len(one.history)-2:]); strings.Contains(got, "c") {
+		t.Errorf("the other record is in the history: %q", got)
+	}
+}
+
+// TestWhatTheOwnerReadsOfACappedTurn: one sentence that says what happened, once.
+func TestWhatTheOwnerReadsOfACappedTurn(t *testing.T) {
+	c := start(t, 1).do(user("o1"), asks(`a {}`)).run().do(asks(`b {}`)).run()
+	if got := c.a.(End).Record.Text; got != "The turn was ended: the limit of 1 rounds of tool calls in one turn is reached." {
+		t.Error(got)
+	}
+	c = start(t, 100).do(user("o1"))
+	for range 4 {
+		c.do(asks(`a {}`)).run()
+	}
+	if got := c.a.(End).Record.Text; got != "The turn was ended: the same calls came again and again." {
+		t.Error(got)
+	}
+}
