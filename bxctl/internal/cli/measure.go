@@ -18,6 +18,7 @@ import (
 	"boxmaker/bxctl/internal/measure/api"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/daemon"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,12 @@ func (a *app) measurement(fresh, yes bool) (measure.Options, error) {
 	if err != nil {
 		return measure.Options{}, err
 	}
+	var flags []string
+	if s.Model.Kind == setup.Llama {
+		flags = up.LlamaFlags(s.Model, at.Path)
+	}
 	return measure.Options{
+		Flags:  flags,
 		Server: api.New(at), Settings: conf, State: filepath.Join(a.layout.Home, "measure", "state.json"), Fresh: fresh, Version: daemon.Version,
 		Now: a.env.Now, Tell: a.steps(), Consent: func(what string) error { return a.consent(what, yes) },
 		Baseline: func(ctx context.Context) int64 {

@@ -21,12 +21,12 @@ type flaw struct {
 // tree says what the files of one folder should be like.
 type tree struct {
 	folder
-	owners []uint32                    // any of these; the first is what --fix sets
-	most   func(d fs.DirEntry) (m int) // mode bits that are allowed at most
-	fixed  bool                        // owner and modes are for --fix to mend
+	owners []uint32                                // any of these; the first is what --fix sets
+	most   func(rel string, d fs.DirEntry) (m int) // mode bits that are allowed at most
+	fixed  bool                                    // owner and modes are for --fix to mend
 }
 
-func private(d fs.DirEntry) int {
+func private(_ string, d fs.DirEntry) int {
 	if d.IsDir() {
 		return 0o700
 	}
@@ -72,20 +72,19 @@ func (x *exam) runOwners(me uint32) []uint32 {
 	return out
 }
 
-// runModes: as root, folders on the way to a socket can be passed through; the
-// socket of llama-server, which makes its own, is for inferproxy's group.
-func (x *exam) runModes(d fs.DirEntry) int {
-	shared := 0o060
-	if !x.Root() {
-		shared = 0
-	}
+// runModes: as root, folders on the way to a socket can be passed through, and the
+// one in which llama-server makes its own socket is open to inferproxy's group. So
+// is that socket.
+func (x *exam) runModes(rel string, d fs.DirEntry) int {
 	switch {
 	case d.IsDir() && x.Root():
 		return 0o711
-	case d.Type()&fs.ModeSocket != 0:
-		return 0o600 | shared
+	case d.Type()&fs.ModeSocket != 0 && strings.HasPrefix(rel, "llama/"):
+		return 0o770
+	case d.Type()&fs.ModeSocket != 0 && x.Root(): // an access list shows as rights of the group
+		return 0o660
 	default:
-		return private(d)
+		return private(rel, d)
 	}
 }
 
@@ -114,7 +113,7 @@ func (x *exam) tree(t tree) {
 			return nil
 		}
 		files++
-		f := flaw{rel, info.Mode(), info.Mode().Perm() & fs.FileMode(t.most(d))}
+		f := flaw{rel, info.Mode(), info.Mode().Perm() & fs.FileMode(t.most(rel, d))}
 		if f.mode.Perm() != f.want {
 			if f.mode.Perm()&0o022 != 0 && f.want&0o022 == 0 {
 				writable = append(writable, f)

@@ -263,12 +263,25 @@ func (r *Results) judgeServing() Contract {
 		c.Verdict, c.Seen, c.Do = Broken, "there is no chat template", "start llama-server with --jinja"
 	case args == "":
 		c.Verdict, c.Seen = Unclear, "no speculative decoding; this server does not tell its flags, so the type of the KV cache can't be seen"
-	case strings.Contains(args, "q4_") || strings.Contains(args, "q5_") || strings.Contains(args, "iq4"):
+	case !fineKV(r.Server.Args):
 		c.Verdict, c.Seen, c.Do = Doubt, "flags: "+args, "use f16 or q8_0 for the KV cache: coarser types spoil tool calls"
 	default:
 		c.Verdict, c.Seen = Kept, "no speculative decoding; flags: "+args
 	}
 	return c
+}
+
+// fineKV reports whether the flags name no coarser KV cache than q8_0.
+func fineKV(args []string) bool {
+	for i, a := range args[:max(0, len(args)-1)] {
+		switch a {
+		case "--cache-type-k", "-ctk", "--cache-type-v", "-ctv":
+			if kind := args[i+1]; kind != "f32" && kind != "f16" && kind != "bf16" && kind != "q8_0" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (r *Results) judgeDepth() Contract {

@@ -93,10 +93,11 @@ type Raw struct {
 type Options struct {
 	Server   *api.Server
 	Settings loopdconf.Settings
-	State    string // file that keeps the results
-	Fresh    bool   // begin anew
-	Deepest  int64  // tokens; 0 means 32,768. The window bounds it too.
-	Trials   int    // of tool calls; 0 means 20
+	State    string   // file that keeps the results
+	Fresh    bool     // begin anew
+	Deepest  int64    // tokens; 0 means 32,768. The window bounds it too.
+	Trials   int      // of tool calls; 0 means 20
+	Flags    []string // of the server, where the caller knows them and it does not tell
 	Version  string
 	Now      func() time.Time
 	Tell     func(string) // progress, a line each; may be nil
@@ -221,6 +222,9 @@ func (r *run) look() (Server, error) {
 		return s, errors.New("it is no llama-server: its /props has no build and no slots")
 	}
 	s.Build, s.Path, s.Ftype, s.Window, s.Slots, s.Template = p.Build, p.Model, p.Ftype, p.Settings.Window, p.Slots, p.Hash()
+	if len(s.Args) == 0 {
+		s.Args = r.Flags
+	}
 	s.Practice = len(p.Build) >= 8 && p.Build[:8] == "practice"
 	if s.Slot >= s.Slots {
 		return s, fmt.Errorf("slots.background is %d, and the server has %d slots: it would use any slot, without a word", s.Slot, s.Slots)

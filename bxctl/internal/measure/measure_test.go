@@ -232,6 +232,22 @@ func TestNoSuchSlot(t *testing.T) {
 	}
 }
 
+func TestServingFlags(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		drafts bool
+		want   Verdict
+	}{
+		{"", false, Unclear}, {"-m x-q4_0.gguf -np 2", false, Kept}, {"-ctk q8_0 -ctv f16", false, Kept}, {"--cache-type-k q4_0", false, Doubt}, {"-ctv q5_1 -np 2", false, Doubt},
+		{"-np 2", true, Broken}, {"-np 2 -ctk", false, Kept},
+	} {
+		r := Results{Server: Server{Args: strings.Fields(c.args), Drafts: c.drafts, Template: "t"}}
+		if got := r.judgeServing(); got.Verdict != c.want {
+			t.Errorf("%q: %+v", c.args, got)
+		}
+	}
+}
+
 func TestDepths(t *testing.T) {
 	for deepest, want := range map[int64][]int64{0: {0}, 1000: {0}, 4096: {0, 4096}, 5000: {0, 4096, 5000}, 32768: {0, 4096, 8192, 16384, 32768}} {
 		if got := depths(deepest); !slices.Equal(got, want) {
