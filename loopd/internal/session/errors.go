@@ -45,6 +45,8 @@ func (e *Error) As(target any) bool {
 	return ok
 }
 
+const keptStart = "What was accepted is kept; free some space and start loopd again"
+
 // problem turns what failed in a session's folder into an [Error].
 func problem(id string, err error) error {
 	var known *Error
@@ -66,7 +68,7 @@ func problem(id string, err error) error {
 		e.text = where + " was written by another version of Boxmaker: " + fact + ". Nothing was changed; use the version that wrote it, or a newer one"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		e.Runbook = "disk-full"
-		e.text = "the disk is full, so " + where + " takes nothing more: " + fact + ". What was accepted is kept; free some space and start loopd again"
+		e.text = "the disk is full, so " + where + " takes nothing more: " + fact + ". " + keptStart
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		e.Runbook = "state-read-only"
 		e.text = where + " cannot be read and written: " + fact + ". Nothing was changed; give the user that loopd runs as read and write rights there, or mount it writable"
@@ -86,6 +88,7 @@ func unchanged(id string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
 		e.Unchanged = true
+		e.text = strings.Replace(e.text, keptStart, "Nothing was changed; free some space, then send the message again", 1)
 	}
 	return err
 }
@@ -99,6 +102,7 @@ func Unchanged(err error) bool {
 // firstClause drops the advice that errors of appendlog carry behind a semicolon,
 // and puts a joined error on one line.
 func firstClause(err error) string {
-	fact, _, _ := strings.Cut(err.Error(), "; ")
+	text := strings.Replace(err.Error(), appendlog.ErrBroken.Error()+": ", "", 1) // the reason stands behind it
+	fact, _, _ := strings.Cut(text, "; ")
 	return strings.Join(strings.Fields(strings.ReplaceAll(fact, "\n", ": ")), " ")
 }
