@@ -84,11 +84,11 @@ func TestFault_Disk_NoRoomForAMessage(t *testing.T) {
 		answered(t, s, "chat-other", "This is chat-other.")
 		free := fill(t, s.Layout.Sessions, 0)
 		pid := s.PID("loopd")
-		view{exitFailed, "disk-full", []string{"the disk is full", "chat-new", "free some space"}}.check(t, ask(s, "chat-new", "Hello."))
+		view{exitFailed, "disk-full", []string{"the disk is full", "chat-new", "Nothing was changed", "then send the message again"}}.check(t, ask(s, "chat-new", "Hello."))
 		if s.PID("loopd") != pid {
 			t.Error("a session that could not begin ended loopd")
 		}
-		view{exitFailed, "disk-full", []string{"the disk is full", "chat-full", "free some space"}}.check(t, ask(s, "chat-full", strings.Repeat("long ", 4000)))
+		view{exitFailed, "disk-full", []string{"the disk is full", "chat-full", "What was accepted is kept; free some space and start loopd again"}}.check(t, ask(s, "chat-full", strings.Repeat("long ", 4000)))
 		s.WaitReady()
 		free()
 		for _, id := range []string{"chat-full", "chat-other", "chat-new"} {
