@@ -54,6 +54,7 @@ func TestFigures(t *testing.T) {
 		{"idle", idle},
 		{"start", coldStart},
 		{"append", durableAppend},
+		{"chat", chatFigures},
 	}
 	var table []row
 	for _, f := range figures {

@@ -77,6 +77,11 @@ func (p *page) older(m older) {
 
 func (p *page) key(k tea.KeyPressMsg) (leave bool) {
 	leave = p.model.Key(k)
+	if p.model.WantsNewest() {
+		p.at = archive.Mark{}
+		p.load()
+		return leave
+	}
 	if !leave && p.model.Wants() {
 		p.load()
 	}

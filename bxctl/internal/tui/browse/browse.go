@@ -31,6 +31,7 @@ type Model struct {
 	up      int     // rows below the screen
 	chosen  *part
 	whole   bool // nothing older is to be had
+	dropped bool // newer parts were let go of
 	loading bool
 	failed  string
 	find    string
@@ -80,6 +81,35 @@ func (m *Model) Older(items []archive.Item, whole bool, err error) {
 		fresh = append(fresh, m.make(it)...)
 	}
 	m.parts = append(fresh, m.parts...)
+	m.drop()
+}
+
+// keepParts bounds what is held; a session may have any size.
+const keepParts = 1500
+
+// drop lets go of the newest parts, far below the screen.
+func (m *Model) drop() {
+	for len(m.parts) > keepParts {
+		last := m.parts[len(m.parts)-1]
+		if m.up -= len(m.rows(last)); m.up < 2*m.height {
+			m.up += len(m.rows(last))
+			return
+		}
+		m.parts, m.dropped = m.parts[:len(m.parts)-1:len(m.parts)-1], true
+		if last == m.chosen {
+			m.chosen = nil
+		}
+	}
+}
+
+// WantsNewest reports whether the reader went back to an end that was let go
+// of. Everything is forgotten then, to be loaded from the end again.
+func (m *Model) WantsNewest() bool {
+	if !m.dropped || m.up > 0 {
+		return false
+	}
+	m.parts, m.chosen, m.dropped, m.whole, m.loading = nil, nil, false, false, true
+	return true
 }
 
 func (m *Model) room() int { return max(m.width-3, 10) }
@@ -209,6 +239,8 @@ func (m *Model) foot(from, total int) string {
 		s += " · " + m.failed
 	case m.loading:
 		s += " · reading…"
+	case m.dropped && m.up < m.height:
+		s += " · newer ones: G"
 	case m.whole && from == 0:
 		s += " · start"
 	}

@@ -38,6 +38,8 @@ func press(m *Model, names ...string) (left bool) {
 			k = tea.KeyPressMsg{Code: tea.KeyEnter}
 		case "pgup":
 			k = tea.KeyPressMsg{Code: tea.KeyPgUp}
+		case "G":
+			k = tea.KeyPressMsg{Code: 'g', ShiftedCode: 'G', Mod: tea.ModShift, Text: "G"}
 		case "home":
 			k = tea.KeyPressMsg{Code: tea.KeyHome}
 		case "down":
@@ -144,6 +146,33 @@ func TestOlderComesWhenNear(t *testing.T) {
 	}
 	if m.Wants() {
 		t.Error("wants more than there is")
+	}
+}
+
+// TestHoldsLittle: a reader who goes to the start of a long session holds a part
+// of it, and comes back to its end.
+func TestHoldsLittle(t *testing.T) {
+	m := newModel(80, 10)
+	n := 0
+	for range 60 {
+		var items []archive.Item
+		for range 100 {
+			n++
+			items = append(items, archive.Item{Role: "user", Text: fmt.Sprint("message ", n)})
+		}
+		m.Older(items, false, nil)
+		press(m, "home")
+		m.View()
+		if len(m.parts) > keepParts+100 {
+			t.Fatalf("%d parts are held", len(m.parts))
+		}
+	}
+	if m.WantsNewest() {
+		t.Error("wants the end while the start is shown")
+	}
+	press(m, "G")
+	if !m.WantsNewest() || len(m.parts) > 0 {
+		t.Error("the end was not asked for")
 	}
 }
 
