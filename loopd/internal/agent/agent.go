@@ -48,6 +48,7 @@ type Serving struct {
 	// Baseline makes the first record of a new epoch on a slot.
 	Baseline func(slot int) *proto.Baseline
 	Neutral  *neutral.Neutraliser
+	Slots    int // of the server; 0: unknown
 	// ThinkingMark is the text that the server puts at the end of capped thinking.
 	ThinkingMark string
 }

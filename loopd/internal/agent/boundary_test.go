@@ -16,14 +16,14 @@ import (
 
 // The rich session: what its messages make the model do.
 const (
-	twoCalls  = "two calls"       // a call that waits for the owner, then one of loopd's own
-	repeats   = "repeats"         // the same call three times in one message, then another
-	slowCall  = "slow call"       // a call that never ends, until the turn is stopped, and another
-	runaway   = "runaway"         // the same call for ever
-	hangs     = "hangs"           // an answer that never ends, until it is stopped
-	cuts      = "cuts"            // a stream that breaks once
-	overflows = "overflows"       // a prompt that does not fit the window
-	carried   = "window was full" // stands in every request of a later epoch
+	twoCalls  = "two calls"            // a call that waits for the owner, then one of loopd's own
+	repeats   = "repeats"              // the same call three times in one message, then another
+	slowCall  = "slow call"            // a call that never ends, until the turn is stopped, and another
+	runaway   = "runaway"              // the same call for ever
+	hangs     = "hangs"                // an answer that never ends, until it is stopped
+	cuts      = "cuts"                 // a stream that breaks once
+	overflows = "overflows"            // a prompt that does not fit the window
+	carried   = "fresh context window" // stands in every request of a later epoch
 )
 
 // richModel answers by what it is sent, never by how often it was asked, so that a

@@ -291,7 +291,7 @@ func TestCase_P28_FullContextStartsAnEpoch(t *testing.T) {
 		t.Errorf("%+v %s", d, names(all))
 	}
 	last := string(r.llm.Bodies()[2])
-	for _, want := range []string{"context window was full", "Owner: second", "You: answer 0", `"third"`} {
+	for _, want := range []string{"fresh context window", "Owner: second", "You: answer 0", `"third"`} {
 		if !strings.Contains(last, want) {
 			t.Errorf("no %q in %s", want, last)
 		}

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,10 +198,11 @@ func (c *conversation) advance(ctx context.Context) (bool, error) {
 	}
 }
 
-// begin starts the turn of a user record, in a new epoch if the old one is full.
+// begin starts the turn of a user record, in a new epoch if the old one is of no
+// more use.
 func (c *conversation) begin(u *proto.User) error {
-	fresh := c.log.Epoch() == 0
-	if fresh || c.state.Full {
+	why := c.worn()
+	if c.log.Epoch() == 0 || why != "" {
 		if err := c.newEpoch(); err != nil {
 			return err
 		}
@@ -214,11 +217,25 @@ func (c *conversation) begin(u *proto.User) error {
 	for _, p := range past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u) {
 		c.hub.tell(p)
 	}
-	if !fresh && n == 1 {
+	if c.log.Epoch() > 1 && n == 1 {
 		c.hub.send(&proto.Notice{Kind: proto.NoticeNewEpoch,
-			Text: "The context was full, so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log."})
+			Text: cmp.Or(why, "The old context is of no more use") + ", so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log."})
 	}
 	return nil
+}
+
+// worn tells why the epoch can take no further message, or "".
+func (c *conversation) worn() string {
+	switch slots := c.a.serving.Slots; {
+	case c.log.Epoch() == 0:
+		return ""
+	case c.state.Full:
+		return "The context was full"
+	case slots > 0 && c.slotID >= slots: // such a request would wait for ever
+		return fmt.Sprintf("The server no longer has slot %d, which this conversation used", c.slotID)
+	default:
+		return ""
+	}
 }
 
 // end closes the turn and tells everybody.

@@ -116,7 +116,7 @@ func (c *conversation) endOf(origin string) (*proto.Done, error) {
 // maxCarried bounds each text that a new epoch takes over from the old one.
 const maxCarried = 2 << 10
 
-// carry is what the next epoch of a full context starts with: the last exchange,
+// carry is what an epoch starts with that follows another: the last exchange,
 // cut short, said to be what it is. Compaction will put its summary here.
 func (c *conversation) carry() []jsontext.Value {
 	var asked, answered string
@@ -131,7 +131,7 @@ func (c *conversation) carry() []jsontext.Value {
 		}
 		return nil
 	})
-	text := "(Boxmaker: the context window was full, so the conversation goes on in a fresh one. The last exchange, cut short, was:)"
+	text := "(Boxmaker: the conversation goes on in a fresh context window. The last exchange, cut short, was:)"
 	if asked != "" {
 		text += "\nOwner: " + clip(asked, maxCarried, " […]")
 	}

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -194,6 +196,56 @@ func TestFiguresOfALyingServer(t *testing.T) {
 			if _, err := proto.Encode(m); err != nil {
 				t.Errorf("turn %d: %v", i, err)
 			}
+		}
+	}
+}
+
+// TestANewEpochIsTold: a second epoch with its reason, and the first one not, also
+// if a crash came between its baseline and its message.
+func TestANewEpochIsTold(t *testing.T) {
+	r := newRig(t).start()
+	_, all := r.done(r.submit("chat-a", "o1", "hi"))
+	if has(all, notice(proto.NoticeNewEpoch)) {
+		t.Error("told of the first epoch")
+	}
+	r.kill()
+	raw, err := os.ReadFile(sessionFile(r, "chat-a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sessionFile(r, "chat-a", 1), raw[:bytes.IndexByte(raw, '\n')+1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	if _, all := r.done(r.submit("chat-a", "o1", "hi")); has(all, notice(proto.NoticeNewEpoch)) {
+		t.Error("told of the first epoch after a crash")
+	}
+}
+
+// TestASlotThatTheServerNoLongerHas: it would let each request wait for ever, so the
+// session goes on in an epoch of its own on a slot that there is.
+func TestASlotThatTheServerNoLongerHas(t *testing.T) {
+	r := newRig(t)
+	r.set.Slots.Main, r.slots = 5, 6
+	r.start()
+	r.say("chat-a", "o1", "one")
+	r.kill()
+	r.set.Slots.Main = 0
+	r.start()
+	r.say("chat-a", "o2", "the old slot is still there")
+	r.kill()
+	r.slots = 3
+	r.start()
+	_, all := r.done(r.submit("chat-a", "o3", "now it is gone"))
+	if !has(all, func(m proto.Message) bool {
+		n, ok := m.(*proto.Notice)
+		return ok && n.Kind == proto.NoticeNewEpoch && strings.Contains(n.Text, "slot 5")
+	}) {
+		t.Error(names(all))
+	}
+	for i, want := range []string{`"id_slot":5`, `"id_slot":5`, `"id_slot":0`} {
+		if !bytes.Contains(r.llm.Bodies()[i], []byte(want)) {
+			t.Errorf("request %d has no %s", i, want)
 		}
 	}
 }

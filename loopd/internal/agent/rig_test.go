@@ -34,6 +34,7 @@ type rig struct {
 	broker *testkit.Broker
 	set    settings.Settings
 	window int64
+	slots  int // of the server
 
 	agent *Agent
 	store *session.Store
@@ -82,7 +83,7 @@ func (r *rig) ready() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	err = r.agent.Serve(Serving{Neutral: neutral.New(nil, ""), ThinkingMark: "(limit)",
+	err = r.agent.Serve(Serving{Neutral: neutral.New(nil, ""), Slots: r.slots, ThinkingMark: "(limit)",
 		Baseline: func(slot int) *proto.Baseline {
 			return &proto.Baseline{Model: "m", Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
 				System: prompt.SystemMessage("be brief"), Window: r.window}

@@ -207,6 +207,7 @@ func (b *Boot) passed(r selftest.Report, sampling, system jsontext.Value) agent.
 	b.cfg.Log.Info("self-test passed", "model", r.Server.Model, "build", r.Server.Build, "context", r.Server.Context, "baseline", r.Baseline)
 	return agent.Serving{
 		Neutral:      neutral.New(b.cfg.Settings.Neutral.Tokens, r.Template),
+		Slots:        r.Server.Slots,
 		ThinkingMark: thinkingMark,
 		Baseline: func(slot int) *proto.Baseline {
 			return &proto.Baseline{Model: r.Server.Model, Slot: slot, Sampling: sampling, Tools: toolset.Tools(),

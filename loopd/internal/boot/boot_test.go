@@ -40,6 +40,9 @@ func TestAServerThatFits(t *testing.T) {
 	if s.State != "ready" || len(s.Checks) != len(selftest.Names()) || s.Baseline == 0 {
 		t.Errorf("%+v", s)
 	}
+	if serving.Slots != s.Server.Slots || serving.Slots == 0 {
+		t.Errorf("%d slots of %d", serving.Slots, s.Server.Slots)
+	}
 	base := serving.Baseline(1)
 	if base.Slot != 1 || base.Window != s.Server.Context || base.Window == 0 || base.Template != s.Server.Template || base.Template == "" {
 		t.Errorf("%+v", base)
