@@ -2,7 +2,7 @@
 # whoever works on it. Each recipe is one script, so that nothing depends on
 # make's own quoting and each can be run by hand.
 
-.PHONY: help build chat test gate verify-llama bench audit clean
+.PHONY: help build man chat test gate verify-llama bench audit clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -10,6 +10,10 @@ help:
 ## make build         programs into bin/
 build:
 	@scripts/build.sh
+
+## make man           manual pages into bin/man/
+man:
+	@scripts/man.sh
 
 ## make chat          install what is missing, build, start everything, open the chat
 chat:
