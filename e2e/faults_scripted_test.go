@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,12 +35,15 @@ func scripted(t *testing.T) (*stack.Stack, *testkit.Llama) {
 // onMain is a script for the live sessions' slot; the self-test gets its default.
 // n counts the requests of that slot, from 0.
 func onMain(llama *testkit.Llama, script func(n int, body []byte, s *testkit.Stream)) {
-	n := 0 // one slot, one request at a time
+	var mu sync.Mutex // guards n, and what the script keeps for itself
+	n := 0
 	llama.On(func(_ int, body []byte, s *testkit.Stream) {
 		if s.Request.Slot != 0 {
 			s.Default()
 			return
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		n++
 		script(n-1, body, s)
 	})

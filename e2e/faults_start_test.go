@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -189,16 +190,16 @@ func TestFault_Start_ServerComesLater(t *testing.T) {
 func TestFault_Start_ServerDiesInTheSelfTest(t *testing.T) {
 	t.Parallel()
 	s, llama := scripted(t)
-	cuts := 0
+	var cuts atomic.Int64
 	llama.On(func(_ int, _ []byte, a *testkit.Stream) {
-		if cuts++; cuts <= 3 {
+		if cuts.Add(1) <= 3 {
 			a.Role()
 			a.Cut()
 		}
 		a.Default()
 	})
 	s.Must("", "up", "--detach")
-	if cuts <= 3 {
+	if cuts.Load() <= 3 {
 		t.Error("the self-test made no request")
 	}
 	answered(t, s, "chat-a", "Hello.")
