@@ -53,6 +53,7 @@ func TestFigures(t *testing.T) {
 		{"opening", opening},
 		{"idle", idle},
 		{"start", coldStart},
+		{"commands", commands},
 		{"append", durableAppend},
 		{"chat", chatFigures},
 	}
