@@ -58,9 +58,11 @@ func TestBeforeGivesTheWhole(t *testing.T) {
 		t.Fatalf("%d items in %d pieces", len(whole), pieces)
 	}
 	if d := cmp.Diff([]Item{
-		{Role: "user", Text: "question 0 of 1"}, {Role: "assistant", Thinking: "hm"},
+		{Role: "user", Text: "question 0 of 1"},
+		{Role: "assistant", Thinking: "hm"},
 		{Role: "call", Text: "noon", Call: &Call{ID: "chat-a/1/2/0", Tool: "clock", Args: "{}", Ended: true, Outcome: proto.CallOK, Class: proto.ClassPublic, MS: 7}},
-		{Role: "assistant", Text: "answer 0"}, {Role: "turn"},
+		{Role: "assistant", Text: "answer 0"},
+		{Role: "turn"},
 	}, whole[:5], cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Time" }, cmp.Ignore())); d != "" {
 		t.Error(d)
 	}
@@ -92,14 +94,27 @@ func TestBeforeOfADamagedLog(t *testing.T) {
 func TestJoinWithoutNames(t *testing.T) {
 	var items []Item
 	for _, p := range []*proto.Past{
-		{Role: "user", Text: "q"}, {Role: "assistant", Text: "I look", Tool: "a", Args: "{}"}, {Role: "assistant", Tool: "b", Args: "{}"},
-		{Role: "tool", Text: "of a"}, {Role: "tool", Text: "of b"}, {Role: "tool", Text: "of nothing"}, {Role: "assistant", Text: "so"}, {Role: "turn", Text: "answered"}, {Role: "turn", Text: "failed"},
+		{Role: "user", Text: "q"},
+		{Role: "assistant", Text: "I look", Tool: "a", Args: "{}"},
+		{Role: "assistant", Tool: "b", Args: "{}"},
+		{Role: "tool", Text: "of a"},
+		{Role: "tool", Text: "of b"},
+		{Role: "tool", Text: "of nothing"},
+		{Role: "assistant", Text: "so"},
+		{Role: "turn", Text: "answered"},
+		{Role: "turn", Text: "failed"},
 	} {
 		items = append(items, FromPast(p)...)
 	}
 	want := []Item{
-		{Role: "user", Text: "q"}, {Role: "assistant", Text: "I look"}, {Role: "call", Text: "of a", Call: &Call{Tool: "a", Args: "{}"}}, {Role: "call", Text: "of b", Call: &Call{Tool: "b", Args: "{}"}},
-		{Role: "call", Text: "of nothing", Call: &Call{Tool: "a tool"}}, {Role: "assistant", Text: "so"}, {Role: "turn"}, {Role: "turn", Text: "failed"},
+		{Role: "user", Text: "q"},
+		{Role: "assistant", Text: "I look"},
+		{Role: "call", Text: "of a", Call: &Call{Tool: "a", Args: "{}"}},
+		{Role: "call", Text: "of b", Call: &Call{Tool: "b", Args: "{}"}},
+		{Role: "call", Text: "of nothing", Call: &Call{Tool: "a tool"}},
+		{Role: "assistant", Text: "so"},
+		{Role: "turn"},
+		{Role: "turn", Text: "failed"},
 	}
 	if d := cmp.Diff(want, Join(items)); d != "" {
 		t.Error(d)

@@ -3,6 +3,8 @@ package tui
 import (
 	"context"
 	"errors"
+	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -110,7 +112,11 @@ func (s *shell) join(e chat.Join) {
 // suspend gives the terminal to the shell until the owner comes back.
 func (s *shell) suspend() {
 	s.cooked()
-	_ = syscall.Kill(0, syscall.SIGTSTP) // goes on behind this line after SIGCONT
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGCONT)
+	defer signal.Stop(again)
+	_ = syscall.Kill(0, syscall.SIGTSTP) // it may return before the process stops
+	<-again
 	if err := s.raw(); err != nil {
 		s.err = err
 		return

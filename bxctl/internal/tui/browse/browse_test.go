@@ -193,7 +193,9 @@ func TestNothingActs(t *testing.T) {
 		s := func() string { return strings.Join(rapid.SliceOfN(bit, 0, 10).Draw(t, "bits"), "") }
 		m := newModel(rapid.IntRange(20, 100).Draw(t, "width"), 40)
 		m.Older([]archive.Item{
-			{Role: "user", Text: s()}, {Role: "assistant", Text: s(), Thinking: s()}, {Role: "turn", Text: s()},
+			{Role: "user", Text: s()},
+			{Role: "assistant", Text: s(), Thinking: s()},
+			{Role: "turn", Text: s()},
 			{Role: "call", Text: s(), Call: &archive.Call{Tool: s(), Args: s(), Ended: true, Outcome: proto.CallOutcome(s()), Code: proto.Code(s()), Class: proto.Class(s())}},
 		}, true, nil)
 		press(m, "a")

@@ -173,7 +173,9 @@ func TestNothingActs(t *testing.T) {
 		r.events(1, &proto.Text{Text: s()}, done(proto.TurnFailed, s()))
 		r.do(Ended{Job: 1, Err: errors.New(s())}, Listed{Sessions: []proto.SessionInfo{{Session: s(), Title: s()}}})
 		r.do(Tail{Session: "chat-x", Items: []archive.Item{
-			{Role: "user", Text: s()}, {Role: "assistant", Text: s(), Thinking: s()}, {Role: "turn", Text: s()},
+			{Role: "user", Text: s()},
+			{Role: "assistant", Text: s(), Thinking: s()},
+			{Role: "turn", Text: s()},
 			{Role: "call", Text: s(), Call: &archive.Call{Tool: s(), Args: s(), Ended: true, Outcome: proto.CallFailed, Code: proto.Code(s())}},
 		}})
 		r.do(tea.PasteMsg{Content: s()})

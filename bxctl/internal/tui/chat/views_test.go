@@ -137,8 +137,10 @@ func scenes() []scene {
 			r.do(ready(), Tail{Session: "chat-20260101-aaaaaa", More: true, Context: 5000, Window: 32768, Items: []archive.Item{
 				{Role: "user", Text: "what time is it?"},
 				{Role: "call", Text: "late", Call: &archive.Call{Tool: "clock", Args: "{}", Ended: true, Outcome: proto.CallOK, Class: proto.ClassPublic, MS: 4}},
-				{Role: "assistant", Text: "It is **late**.", Thinking: "hm"}, {Role: "turn"},
-				{Role: "user", Text: "why?"}, {Role: "turn", Text: "failed. the server is gone"},
+				{Role: "assistant", Text: "It is **late**.", Thinking: "hm"},
+				{Role: "turn"},
+				{Role: "user", Text: "why?"},
+				{Role: "turn", Text: "failed. the server is gone"},
 			}})
 		}},
 		{"new", func(r *rig) { r.do(ready()); r.typed("/new\n") }},

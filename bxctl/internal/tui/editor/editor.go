@@ -22,6 +22,10 @@ type Editor struct {
 	pos    int      // the cursor stands before cells[pos]
 	killed string
 	goal   int // column that up and down aim at, +1; 0: none
+
+	laid  []place // of cells, in width columns; nil: not yet
+	rows  []string
+	width int
 }
 
 const tabShown = "    "
@@ -34,7 +38,7 @@ func (e *Editor) Empty() bool { return len(e.cells) == 0 }
 
 // Set replaces the text; the cursor goes to its end.
 func (e *Editor) Set(s string) {
-	e.cells, e.pos, e.goal = split(clean(s)), 0, 0
+	e.cells, e.pos, e.goal, e.laid = split(clean(s)), 0, 0, nil
 	e.pos = len(e.cells)
 }
 
@@ -46,7 +50,7 @@ func (e *Editor) Insert(s string) {
 	if s = clean(s); s == "" {
 		return
 	}
-	e.goal = 0
+	e.goal, e.laid = 0, nil
 	// What is typed may belong to the cluster before it (a combining mark) or
 	// take the one behind it in.
 	from, to := max(e.pos-1, 0), min(e.pos+1, len(e.cells))
@@ -123,7 +127,7 @@ func (e *Editor) cut(from, to int, keep bool) {
 	if from >= to {
 		return
 	}
-	e.goal = 0
+	e.goal, e.laid = 0, nil
 	if keep {
 		e.killed = strings.Join(e.cells[from:to], "")
 	}
