@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/talk"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/tui"
@@ -40,15 +42,42 @@ the answer is printed on standard output.`,
 		if !term.IsTerminal(a.env.Stdin) {
 			return a.chatPiped(c.Context(), id)
 		}
-		if !plain && a.out.InPlace() {
-			return a.chatTerminal(c.Context(), session, resume)
+		return a.converse(c.Context(), session, plain, resume)
+	}
+	return c
+}
+
+// converse talks on a terminal.
+func (a *app) converse(ctx context.Context, session string, plain, resume bool) (err error) {
+	if !plain && a.out.InPlace() {
+		return a.chatTerminal(ctx, session, resume)
+	}
+	if resume {
+		if session, err = a.newest(ctx); err != nil {
+			return err
 		}
-		if resume {
-			if session, err = a.newest(c.Context()); err != nil {
-				return err
-			}
+	}
+	return a.chatPlain(ctx, session)
+}
+
+func (a *app) sessionsResume() *cobra.Command {
+	var plain bool
+	c := &cobra.Command{Use: "resume [ID]", Short: "go on with a session; without an ID, the newest one", Args: cobra.ArbitraryArgs}
+	c.Flags().BoolVar(&plain, "plain", false, "plain lines")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage(fmt.Errorf("%s takes one argument at most, not %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
 		}
-		return a.chatPlain(c.Context(), session)
+		if !term.IsTerminal(a.env.Stdin) {
+			return usage(errors.New("there is no terminal to talk on"), "with a pipe, use bxctl ask --session ID")
+		}
+		if len(args) == 0 {
+			return a.converse(c.Context(), "", plain, true)
+		}
+		if err := archive.CheckID(args[0]); err != nil {
+			return err
+		}
+		return a.converse(c.Context(), args[0], plain, false)
 	}
 	return c
 }

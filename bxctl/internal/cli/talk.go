@@ -127,13 +127,13 @@ func lines(r io.Reader) <-chan string {
 }
 
 func (a *app) sessions() *cobra.Command {
-	c := &cobra.Command{Use: "sessions", Short: "list, show, search and export sessions; their figures", Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "sessions", Short: "list, show, search, resume and export sessions; their figures", Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return usage(fmt.Errorf("there is no command %q", args[0]), "bxctl sessions --help lists the commands")
 		}
 		return c.Help()
 	}}
-	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsExport(), a.sessionsSearch(), a.sessionsStats())
+	c.AddCommand(a.sessionsList(), a.sessionsShow(), a.sessionsResume(), a.sessionsExport(), a.sessionsSearch(), a.sessionsStats())
 	return c
 }
 

@@ -28,6 +28,9 @@ func TestAnyKeys(t *testing.T) {
 				if want := before + clean(s) + text[len(before):]; e.Text() != want {
 					t.Fatalf("Insert(%q) at %q gives %q", s, before, e.Text())
 				}
+				if !strings.HasPrefix(e.Before(), before+clean(s)) {
+					t.Fatalf("Insert(%q) at %q leaves the cursor behind %q", s, before, e.Before())
+				}
 			case 4:
 				e.Backspace()
 			case 5:
