@@ -73,20 +73,19 @@ func TestCase_P57_NoTCPListener(t *testing.T) {
 		{"practice model", func(s *stack.Stack) { s.Must("", "init", "--practice") }},
 		{"server on TCP", func(s *stack.Stack) {
 			server := s.Serve()
-			found := false
-			for _, p := range stack.Processes(s.Home) {
-				own, ok := ownSockets(p.PID)
-				for inode, at := range listening(t, p.PID) {
-					if ok && own[inode] {
+			s.WaitUntil("the listener of the test's own server is seen", func() bool {
+				for _, p := range stack.Processes(s.Home) {
+					own, ok := ownSockets(p.PID)
+					for inode, at := range listening(t, p.PID) {
 						_, port, _ := strings.Cut(at, ":")
 						n, err := strconv.ParseUint(port, 16, 16)
-						found = found || err == nil && strings.HasSuffix(server.Address, fmt.Sprint(":", n))
+						if ok && own[inode] && err == nil && strings.HasSuffix(server.Address, fmt.Sprint(":", n)) {
+							return true
+						}
 					}
 				}
-			}
-			if !found {
-				t.Error("the listener of the test's own server is not seen, so nothing is proved")
-			}
+				return false
+			})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
