@@ -69,7 +69,7 @@ func (r *rig) boot() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.agent = New(ctx, Config{Store: r.store, Broker: &broker.Client{Socket: r.broker.Socket}, Settings: r.set,
-		Model: llama.New(llama.Config{Socket: r.llm.Socket, Limits: llama.Limits{Reach: 300 * time.Millisecond}}),
+		Model: llama.New(llama.Config{Dial: r.llm.Dial, Limits: llama.Limits{Reach: 300 * time.Millisecond}}),
 		Gate:  slot.New(slot.Slot{Name: "main", ID: 0}, slot.Slot{Name: "background", ID: 1}),
 		Log:   slog.New(slog.DiscardHandler), Now: time.Now})
 	r.end = cancel

@@ -150,9 +150,31 @@ func TestFailedCompletions(t *testing.T) {
 			}
 		})
 	}
-	c := start(t, 5).do(user("o1"), &proto.Incomplete{Why: proto.WhyCut, Retry: true})
+	// What the log says counts, also if today's rules would see it otherwise.
+	c := start(t, 5).do(user("o1"), says("x"), &proto.TurnEnd{Origin: "o1", Outcome: proto.TurnContextFull})
+	if !c.s.Full {
+		t.Error("a turn that ended for want of room leaves room")
+	}
+	c = start(t, 5).do(user("o1"), &proto.Incomplete{Why: proto.WhyCut, Retry: true})
 	if a, ok := c.a.(Infer); !ok || !a.Again {
 		t.Errorf("%#v", c.a)
+	}
+}
+
+// TestEachRequestHasItsOwnRetry: a fault before one request is no reason to give up
+// the next at once.
+func TestEachRequestHasItsOwnRetry(t *testing.T) {
+	fault := &proto.Incomplete{Why: proto.WhyCut, Retry: true}
+	c := start(t, 9).do(user("o1"))
+	for i := range 3 {
+		c.do(fault)
+		if a, ok := c.a.(Infer); !ok || !a.Again {
+			t.Fatalf("round %d: %#v", i, c.a)
+		}
+		c.do(asks(fmt.Sprintf(`a {"n":%d}`, i))).run()
+		if a, ok := c.a.(Infer); !ok || a.Again {
+			t.Fatalf("round %d: %#v", i, c.a)
+		}
 	}
 }
 
