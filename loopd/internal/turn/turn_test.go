@@ -199,6 +199,43 @@ func TestStopDuringCalls(t *testing.T) {
 	c.ends(proto.TurnStopped)
 }
 
+// TestOnlyTheCallInFrontMayHaveBegun: a driver that was restarted must not say of a
+// call that it did not run if it may have, nor the other way round.
+func TestOnlyTheCallInFrontMayHaveBegun(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		over  bool // the round is one too many
+		calls []string
+		run   int    // calls with a result before the stop
+		want  []bool // of the calls that are left
+	}{
+		{"the first", false, []string{`a {}`, `b {}`}, 0, []bool{true, false}},
+		{"the second", false, []string{`a {}`, `b {}`}, 1, []bool{true}},
+		{"one that is refused as a repetition", false, []string{`a {}`, `a {}`, `a {}`, `b {}`}, 2, []bool{false, false}},
+		{"one beyond the limit of rounds", true, []string{`a {}`, `b {}`}, 0, []bool{false, false}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := start(t, 1).do(user("o1"))
+			if tc.over {
+				c.do(asks(`x {}`)).run()
+			}
+			c.do(asks(tc.calls...))
+			for range tc.run {
+				c.run()
+			}
+			c.do(&proto.StopAsked{})
+			for i, want := range tc.want {
+				r, ok := c.a.(Refuse)
+				if !ok || r.Begun != want {
+					t.Errorf("call %d: %#v", i, c.a)
+				}
+				c.run()
+			}
+			c.ends(proto.TurnStopped)
+		})
+	}
+}
+
 // TestCase_P23_RunawayCallsAreStopped: the same call for ever ends the turn,
 // whatever white space or key order it hides behind, and cycles count too.
 func TestCase_P23_RunawayCallsAreStopped(t *testing.T) {
