@@ -32,6 +32,7 @@ type fake struct {
 	wrongTool bool // clock, whatever was asked for
 	drops     bool // the template drops thinking before the newest message of the owner
 	refuses   bool // the template refuses a history with calls
+	forgets   bool // an answer does not come back as the same tokens
 	silent    bool // no events of prompt processing
 	deaf      bool // a stream that is closed goes on
 	dies      int  // the server is gone after so many completions; 0: never
@@ -169,7 +170,7 @@ func (f *fake) chat(w http.ResponseWriter, q *http.Request, b fakeBody) {
 	if !f.silent {
 		send(`{"prompt_progress":{"total":%d,"cache":%d,"processed":%d,"time_ms":1}}`, len(words), common, len(words))
 	}
-	if f.chats <= 2 { // of the step that looks at the slots: it shall see this one
+	if f.chats == 1 { // of the step that looks at the slots: it shall see this one
 		for len(f.looks) > 0 {
 			<-f.looks
 		}
@@ -202,10 +203,14 @@ func (f *fake) chat(w http.ResponseWriter, q *http.Request, b fakeBody) {
 		f.slots[id].words = append(f.slots[id].words, "</think>")
 	}
 	f.slots[id].words = append(f.slots[id].words, strings.Fields(strings.Join(say, ""))...)
+	made := len(f.slots[id].words) - len(words)
+	if f.forgets {
+		f.slots[id].words = words
+	}
 	f.mu.Unlock()
 	send(`{"choices":[{"finish_reason":%q,"delta":{}}]}`, finish)
 	send(`{"choices":[],"timings":{"cache_n":%d,"prompt_n":%d,"prompt_ms":%d,"prompt_per_second":1000,"predicted_n":%d,"predicted_ms":%d,"predicted_per_second":100}}`,
-		common, len(words)-common, len(words)-common, len(f.slots[id].words)-len(words)+1, 10*said)
+		common, len(words)-common, len(words)-common, made+1, 10*said)
 	send("[DONE]")
 }
 

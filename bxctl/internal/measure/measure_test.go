@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"boxmaker/bxctl/internal/measure/api"
 )
 
 func clock() func() time.Time {
@@ -42,6 +44,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a good server", &fake{}, "4 a later", Kept, "turn 2 reused"},
 		{"no cache", &fake{noCache: true}, "4 a later", Broken, "turn 2 reused 0 of"},
+		{"answers read again", &fake{forgets: true}, "4 a later", Doubt, "turn 2 reused"},
 		{"no cache on the slot", &fake{noCache: true}, "7 a request stays", Broken, "a second turn reused 0 of"},
 		{"another slot is used", &fake{wrongSlot: true}, "7 a request stays", Doubt, "slots [2] were seen at work, ours is 1"},
 		{"another slot is touched", &fake{touches: true}, "7 other slots", Doubt, "slots [0] held something else"},
@@ -232,14 +235,55 @@ func TestNoSuchSlot(t *testing.T) {
 	}
 }
 
+func TestJudge(t *testing.T) {
+	all := targets()
+	call := func(name, args string) *api.Completion {
+		return &api.Completion{Finish: "tool_calls", Calls: []api.Call{{ID: "1", Name: name, Arguments: args}}}
+	}
+	two := call("add", `{"a":17,"b":25}`)
+	two.Calls = append(two.Calls, api.Call{Name: "add", Arguments: `{"a":`})
+	cut := call("add", `{"a":17,"b":25}`)
+	cut.Finish = "length"
+	for _, c := range []struct {
+		name                          string
+		got                           *api.Completion
+		err                           error
+		parsed, right, exact, markups bool
+	}{
+		{"the very call", call("add", `{"a":17,"b":25}`), nil, true, true, true, false},
+		{"other order and space", call("add", ` { "b": 25, "a": 17 }`), nil, true, true, true, false},
+		{"other arguments", call("add", `{"a":1,"b":2}`), nil, true, true, false, false},
+		{"another tool", call("clock", `{}`), nil, true, false, false, false},
+		{"a tool that was not declared", call("rm", `{}`), nil, false, false, false, false},
+		{"no JSON", call("add", `{"a":`), nil, false, false, false, false},
+		{"no object", call("add", `[1]`), nil, false, false, false, false},
+		{"a key twice", call("add", `{"a":1,"a":2}`), nil, false, false, false, false},
+		{"a second call that is cut", two, nil, false, false, false, false},
+		{"cut off", cut, nil, false, false, false, false},
+		{"none", &api.Completion{Finish: "stop", Content: "I call add"}, nil, false, false, false, false},
+		{"as text", &api.Completion{Finish: "stop", Content: "<tool_call>add"}, nil, false, false, false, true},
+		{"an error", call("add", `{"a":17,"b":25}`), api.ErrCut, false, false, false, false},
+	} {
+		got := judge(all[2], all, c.got, c.err)
+		if got.Parsed != c.parsed || got.Right != c.right || got.Exact != c.exact || got.Markup != c.markups || (got.Error != "") != (c.err != nil) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
 func TestServingFlags(t *testing.T) {
 	for _, c := range []struct {
 		args   string
 		drafts bool
 		want   Verdict
 	}{
-		{"", false, Unclear}, {"-m x-q4_0.gguf -np 2", false, Kept}, {"-ctk q8_0 -ctv f16", false, Kept}, {"--cache-type-k q4_0", false, Doubt}, {"-ctv q5_1 -np 2", false, Doubt},
-		{"-np 2", true, Broken}, {"-np 2 -ctk", false, Kept},
+		{"", false, Unclear},
+		{"-m x-q4_0.gguf -np 2", false, Kept},
+		{"-ctk q8_0 -ctv f16", false, Kept},
+		{"--cache-type-k q4_0", false, Doubt},
+		{"-ctv q5_1 -np 2", false, Doubt},
+		{"-np 2", true, Broken},
+		{"-np 2 -ctk", false, Kept},
 	} {
 		r := Results{Server: Server{Args: strings.Fields(c.args), Drafts: c.drafts, Template: "t"}}
 		if got := r.judgeServing(); got.Verdict != c.want {
