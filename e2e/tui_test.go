@@ -93,7 +93,7 @@ func mask(s string) string {
 	for _, m := range []struct{ re, to string }{
 		{`chat-\d{8}-[a-z0-9]{6}`, "chat-00000000-aaaaaa"},
 		{`(?m)^\d[\d.]* (?:ms|s) · (?:.+\n)+?\n`, "<sums>\n\n"},
-		{`thought for [\d.]+ m?s`, "thought for 0 s"},
+		{`∴ thought for [\d.]+ m?s`, "∴ thought"},
 		{`(?m)\w+day \d{4}-.*(?:\n +(?:week )?\d+)?$`, "<the time>"},
 		{`(chat-0{8}-a{6}) +\d\d:\d\d +[\d.]+ K?i?B  `, "$1  <when and size>  "},
 		{`\d\d:\d\d`, "00:00"},
@@ -258,6 +258,14 @@ func TestChatSurvives(t *testing.T) {
 	if n := strings.Count(x.run("capture-pane", "-p", "-S", "-"), "> say 300 words"); n != 1 {
 		t.Errorf("the message is shown %d times", n)
 	}
+	x.keys("C-d")
+	x.settled("Go on later with")
+
+	x.run("clear-history")
+	x.text("clear; bxctl sessions resume")
+	x.keys("Enter")
+	see("── session chat-")
+	see("> say 300 words")
 	x.keys("C-d")
 	x.settled("Go on later with")
 }

@@ -29,6 +29,9 @@ func (s *Stats) Text(sc term.Screen, width int, now time.Time) string {
 	return w.b.String()
 }
 
+// sure is how many milliseconds make a speed.
+const sure = 100
+
 type writer struct {
 	b     strings.Builder
 	sc    term.Screen
@@ -75,10 +78,10 @@ func (w *writer) head(s *Stats) {
 	}
 	u := s.Sum
 	parts := []string{term.Count(u.Processed) + " tokens processed", term.Count(u.Reused) + " reused", term.Count(u.Generated) + " generated"}
-	if u.PromptMS > 0 {
+	if u.PromptMS >= sure {
 		parts = append(parts, "reading "+term.Count(u.Processed*1000/u.PromptMS)+"/s")
 	}
-	if u.GenerateMS > 0 {
+	if u.GenerateMS >= sure {
 		parts = append(parts, "writing "+term.Count(u.Generated*1000/u.GenerateMS)+"/s")
 	}
 	w.wrapped(parts)

@@ -23,7 +23,8 @@ func (s *shell) do(e chat.Effect) bool {
 	case chat.Leave:
 		return true
 	case chat.Remember:
-		if err := s.hist.Add(e.Text); err != nil {
+		if err := s.hist.Add(e.Text); err != nil && !s.told {
+			s.told = true // once is enough
 			s.update(chat.Failed{Err: &fault.Fault{What: "what was typed can't be kept", Err: err, Key: "chat-history"}})
 		}
 	case chat.Send:

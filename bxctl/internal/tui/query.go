@@ -113,7 +113,13 @@ func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
 		if t.Items, at, err = s.files().Before(ctx, id, archive.Mark{}, shownAtResume); err != nil {
 			return nil, err
 		}
-		t.More = !at.AtStart()
+		if !at.AtStart() { // is there anything but the baseline?
+			older, _, err := s.files().Before(ctx, id, at, 1)
+			if err != nil {
+				return nil, err
+			}
+			t.More = len(older) > 0
+		}
 		if t.Context, t.Window, err = s.files().Fill(id); err != nil {
 			return nil, err
 		}

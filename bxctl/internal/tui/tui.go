@@ -99,6 +99,7 @@ type shell struct {
 	wait    sync.WaitGroup // safe for all
 	state   *xterm.State
 	ticking bool
+	told    bool // that the history can't be kept
 	width   int
 	err     error
 }
@@ -108,6 +109,7 @@ func (s *shell) begin(histErr error) {
 		s.update(resized{w, h})
 	}
 	if histErr != nil {
+		s.told = true
 		s.update(chat.Failed{Err: &fault.Fault{What: "what was typed before can't be read", Err: histErr, Key: "chat-history"}})
 	}
 }

@@ -108,7 +108,11 @@ func (m *Model) endThinking(t *turn) {
 	}
 	t.known[key], t.known["thought"] = true, true
 	m.say("")
-	m.say(m.sc.Dim("∴ thought for " + term.Span(took)))
+	line := "∴ thought"
+	if took >= 100*time.Millisecond {
+		line += " for " + term.Span(took)
+	}
+	m.say(m.sc.Dim(line))
 	if m.details {
 		m.unfold(t.think.String())
 	}
