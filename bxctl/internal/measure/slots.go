@@ -167,24 +167,32 @@ func (r *run) busy() error {
 	}
 	out.WaitMS, out.Pings = c.Head.Milliseconds(), c.Pings
 	out.Queued = true
-	switch {
-	case firstErr == nil && first.Wall.Milliseconds() < out.WorkedMS+20:
-		out.Told = "the first request was done before the second could come: the server is too fast for this"
-	case firstErr == nil:
-		out.Told = "the first request ended by itself before it was closed"
-	case !errors.Is(firstErr, errEnough):
-		return firstErr
-	default:
-		out.Cancelled = out.WaitMS < (held + 5*time.Second).Milliseconds()
+	if err := out.judge(first, firstErr); err != nil {
+		return err
 	}
-	out.FreedMS = r.freed(ctx, long)
+	out.FreedMS = r.freed(long)
 	r.res.Busy = out
 	return r.ctx.Err()
 }
 
+// judge says what the end of the first request means.
+func (b *Busy) judge(first *api.Completion, err error) error {
+	switch {
+	case err == nil && first.Wall.Milliseconds() < b.WorkedMS+20:
+		b.Told = "the first request was done before the second could come: the server is too fast for this"
+	case err == nil:
+		b.Told = "the first request ended by itself before it was closed"
+	case !errors.Is(err, errEnough):
+		return err
+	default:
+		b.Cancelled = b.WaitMS < (held + 5*time.Second).Milliseconds()
+	}
+	return nil
+}
+
 // freed starts the long request once more, closes it, and waits until its slot is
 // free.
-func (r *run) freed(_ context.Context, long []byte) int64 {
+func (r *run) freed(long []byte) int64 {
 	n := 0
 	_, err := r.Server.Chat(r.ctx, long, func(u api.Update) error {
 		if n = u.Tokens; n >= 8 {
