@@ -108,11 +108,14 @@ func (p *pty) wait(text string) {
 }
 
 // start runs a chat on p; the function waits for its end.
-func start(p *pty, l *fakeloop.Loop, dir string) func() error {
+func start(p *pty, l *fakeloop.Loop, dir string) func() error { return resume(p, l, dir, "") }
+
+// resume is start with a session to go on with.
+func resume(p *pty, l *fakeloop.Loop, dir, session string) func() error {
 	getenv := func(string) string { return "" }
 	cfg := Config{
 		Client: loop.Client{Path: l.Path}, In: p.slave, Out: p.slave, Screen: term.Open(p.slave, getenv), Environ: []string{"TERM=xterm"},
-		Now: time.Now, Session: "", Dir: filepath.Join(dir, "sessions"), History: filepath.Join(dir, "chat-history"),
+		Now: time.Now, Session: session, Dir: filepath.Join(dir, "sessions"), History: filepath.Join(dir, "chat-history"),
 	}
 	cfg.Screen.Colour = false
 	end := make(chan error, 1)
@@ -197,6 +200,38 @@ func TestWaitsForLoopd(t *testing.T) {
 	}
 	if len(origins) != 1 {
 		t.Errorf("submitted as %v", origins)
+	}
+}
+
+// TestResumesOverTheSocket: where the logs can't be read, loopd tells what was
+// said; of all of it only the end is shown.
+func TestResumesOverTheSocket(t *testing.T) {
+	p := newPTY(t, 80, 24)
+	l := answering(t, nil)
+	ask := l.Handle
+	l.Handle = func(ctx context.Context, req proto.Message, out *ipc.Stream) {
+		if _, ok := req.(*proto.Watch); !ok {
+			ask(ctx, req, out)
+			return
+		}
+		for i := range int64(500) {
+			fakeloop.Send(out, &proto.Past{Record: 2*i + 1, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "user", Text: fmt.Sprintf("question %d.", i)},
+				&proto.Past{Record: 2*i + 2, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "assistant", Text: fmt.Sprintf("answer %d.", i)})
+		}
+		fakeloop.Send(out, &proto.SessionDetail{Info: proto.SessionInfo{Session: "chat-old", Epoch: 1, Modified: "2026-01-02T15:04:05.000Z"}, Usage: proto.Usage{Context: 500, Window: 1000}})
+	}
+	wait := resume(p, l, t.TempDir(), "chat-old")
+	p.wait("(older messages: Ctrl-O)")
+	p.wait("answer 499.")
+	p.wait("context 50% of 1,000")
+	p.typed("\x0f") // Ctrl-O
+	p.wait("question 499.")
+	p.typed("g")
+	p.wait("question 0.")
+	p.typed("q\x04")
+	p.wait("Go on later")
+	if err := wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -153,10 +153,18 @@ func (m *Model) release(t *turn) {
 	}
 }
 
+// maxOwn is how many rows of the owner's own message are repeated.
+const maxOwn = 20
+
 // user finishes the lines of a message of the owner.
 func (m *Model) user(text string) {
 	m.say("")
-	for i, l := range wrapText(term.Safe(strings.TrimRight(text, "\n")), m.room()-2) {
+	rows := wrapText(term.Safe(strings.TrimRight(text, "\n")), m.room()-2)
+	for i, l := range rows {
+		if i == maxOwn && len(rows) > maxOwn+1 {
+			m.say(m.sc.Dim(fmt.Sprintf("  … %d more rows (Ctrl-O)", len(rows)-i)))
+			break
+		}
 		mark := "> "
 		if i > 0 {
 			mark = "  "

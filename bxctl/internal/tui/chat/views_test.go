@@ -144,6 +144,10 @@ func scenes() []scene {
 			}})
 		}},
 		{"new", func(r *rig) { r.do(ready()); r.typed("/new\n") }},
+		{"long-message", func(r *rig) {
+			r.do(ready(), tea.PasteMsg{Content: strings.Repeat("a row\n", 100)})
+			r.press("enter")
+		}},
 		{"small", func(r *rig) {
 			asked(r, "hello")
 			r.do(tea.WindowSizeMsg{Width: 30, Height: 8})
