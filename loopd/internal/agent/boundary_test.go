@@ -280,7 +280,7 @@ func (c cut) test(t *testing.T) {
 	if front != "" && kept {
 		r.broker.Keep(&proto.CallResult{ID: front, Outcome: proto.CallOK, Class: proto.ClassPrivate, Text: "ran before"})
 	}
-	r.start()
+	r.boot()
 	want := map[string]bool{"last": true}
 	for _, p := range c.head {
 		switch rec := p.rec.(type) {
@@ -290,6 +290,8 @@ func (c cut) test(t *testing.T) {
 			want[rec.Origin] = true
 		}
 	}
+	c.checkUnfinished(t, r, want)
+	r.ready()
 	for origin := range want {
 		if origin != "last" {
 			r.done(r.submit("chat-a", origin, "the same again"))
@@ -302,6 +304,21 @@ func (c cut) test(t *testing.T) {
 	r.kill()
 	r.start() // what it left behind can be opened again
 	r.say("chat-a", "more", "and on")
+}
+
+// checkUnfinished: a session with a message that has no end goes on by itself.
+func (c cut) checkUnfinished(t *testing.T, r *rig, want map[string]bool) {
+	t.Helper()
+	ended := 1 // the message that is still to come
+	for _, p := range c.head {
+		if _, ok := p.rec.(*proto.TurnEnd); ok {
+			ended++
+		}
+	}
+	ids, err := r.store.Unfinished()
+	if err != nil || (len(ids) > 0) != (ended < len(want)) {
+		t.Errorf("%d of %d messages have an end, and to go on are %v (%v)", ended, len(want), ids, err)
+	}
 }
 
 func (c cut) checkTurns(t *testing.T, r *rig, want map[string]bool) {

@@ -44,7 +44,7 @@ type conversation struct {
 	a    *Agent
 	id   string
 	hub  *hub
-	busy atomic.Bool // a turn runs or waits
+	busy atomic.Bool // a turn runs
 
 	mu   sync.Mutex // guards mail
 	mail []any
@@ -163,7 +163,7 @@ func (c *conversation) work(ctx context.Context) error {
 				break
 			}
 		}
-		c.busy.Store(c.state.Phase != turn.Resting || len(c.log.Pending()) > 0)
+		c.busy.Store(c.state.Phase != turn.Resting)
 		if !c.waiting() {
 			return nil
 		}

@@ -67,7 +67,16 @@ func (c *conversation) fold(epoch int, n int64, r proto.Record) error {
 }
 
 // append makes records durable, then folds them. An error ends the conversation.
+//
+// They are tried before: what could not be read back is not written.
 func (c *conversation) append(recs ...proto.Record) (int64, error) {
+	s := c.state
+	for i, r := range recs {
+		var err error
+		if s, _, err = turn.Next(s, c.log.Epoch(), c.log.Records()+int64(i), r); err != nil {
+			return 0, err
+		}
+	}
 	first, err := c.log.Append(recs...)
 	if err != nil {
 		return 0, err
