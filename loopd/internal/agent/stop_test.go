@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/testkit"
@@ -36,4 +38,93 @@ func TestStopBeforeTheSelfTest(t *testing.T) {
 	if got := kinds(r.records("chat-a")); got != "baseline user stopped turn" {
 		t.Error(got)
 	}
+}
+
+// TestARetryWaitsForTheServer: it is seen to be there before it is sent the same
+// request again, and the owner may stop the turn in the meantime.
+func TestARetryWaitsForTheServer(t *testing.T) {
+	r := newRig(t).start()
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 || n == 2 {
+			s.Role()
+			s.Text("ha")
+			s.Cut()
+		}
+		s.Answer("ok")
+	})
+	r.say("chat-a", "o1", "go")
+	want := []string{"POST /v1/chat/completions", "GET /health", "POST /v1/chat/completions"}
+	if got := r.llm.Paths(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	r.agent.cfg.RetryPause = 1000 * time.Hour
+	s := r.submit("chat-a", "o2", "go")
+	r.until(s, notice(proto.NoticeRetry))
+	if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
+		t.Error(running, err)
+	}
+	if d, _ := r.done(s); d.Outcome != proto.TurnStopped || len(r.llm.Bodies()) != 3 {
+		t.Errorf("%+v after %d requests", d, len(r.llm.Bodies()))
+	}
+}
+
+// TestStopInLine: a turn that waits for its slot is stopped, and whoever holds the
+// slot does not notice.
+func TestStopInLine(t *testing.T) {
+	r := newRig(t).start()
+	gate := make(chan struct{})
+	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) {
+		s.Role()
+		s.Text("x")
+		<-gate
+		s.Finish("stop")
+		s.TrueUsage()
+		s.Done()
+	})
+	first := r.submit("chat-a", "o1", "go")
+	r.until(first, is[*proto.Text])
+	second := r.submit("chat-b", "o1", "go")
+	r.until(second, is[*proto.Waiting])
+	if running, err := r.agent.Stop(t.Context(), "chat-b"); !running || err != nil {
+		t.Error(running, err)
+	}
+	if d, _ := r.done(second); d.Outcome != proto.TurnStopped {
+		t.Errorf("%+v", d)
+	}
+	close(gate)
+	if d, _ := r.done(first); d.Outcome != proto.TurnAnswered || len(r.llm.Bodies()) != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestStopWhileTheOwnerIsAsked: the call is of unknown fate, the turn ends at once.
+func TestStopWhileTheOwnerIsAsked(t *testing.T) {
+	r := newRig(t).start()
+	gate := make(chan struct{})
+	defer close(gate)
+	r.broker.On(func(c *proto.Call, ask func(*proto.Asked)) *proto.CallResult {
+		ask(&proto.Asked{Call: c.ID, Approval: "abc", Expires: "2026-11-30T12:00:00.000Z"})
+		<-gate
+		return nil
+	})
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.CallTool("id", "call_tool", callTool("write_file", `{}`))
+			return
+		}
+		s.Answer("ok")
+	})
+	s := r.submit("chat-a", "o1", "go")
+	r.until(s, is[*proto.Asked])
+	if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
+		t.Error(running, err)
+	}
+	if d, _ := r.done(s); d.Outcome != proto.TurnStopped {
+		t.Errorf("%+v", d)
+	}
+	if got := kinds(r.records("chat-a")); got != "baseline user completion assistant asked stopped tool turn" {
+		t.Error(got)
+	}
+	r.say("chat-a", "o2", "and on")
+	r.grows(r.llm.Bodies())
 }
