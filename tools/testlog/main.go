@@ -13,7 +13,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -97,6 +99,20 @@ func (r *report) add(e event) {
 		r.failedIn[e.Package] = true
 		io.WriteString(r.out, strings.Join(r.output[key], ""))
 		delete(r.output, key)
+		if e.Test == "" {
+			r.unended(e.Package)
+		}
+	}
+}
+
+// unended prints what tests said that never came to an end: a time-out's stacks
+// are given as the output of the test that ran.
+func (r *report) unended(pkg string) {
+	for _, key := range slices.Sorted(maps.Keys(r.output)) {
+		if p, test, _ := strings.Cut(key, "\x00"); p == pkg && test != "" {
+			fmt.Fprintf(r.out, "=== %s did not end\n%s", test, strings.Join(r.output[key], ""))
+			delete(r.output, key)
+		}
 	}
 }
 
