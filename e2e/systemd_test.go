@@ -59,6 +59,21 @@ func TestSystemdRuns(t *testing.T) {
 	if out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /run && mount -t cgroup2 none /sys/fs/cgroup && test -w /sys/fs/cgroup/cgroup.procs").CombinedOutput(); err != nil {
 		t.Skipf("NO MOUNTS OR CGROUPS HERE (%s): Boxmaker under systemd was NOT tried", strings.TrimSpace(string(out)))
 	}
+	for _, c := range []struct {
+		name string
+		uid  int
+		ctl  string   // how the owner steers the units
+		own  []string // rights of the programs
+	}{
+		{"user", asUser, "systemctl --user", []string{`(?m)^loopd .*\b62199 62199 62199 62199\b.* 0000000000000000 .*1 2 $`, `(?m)^inferproxy .*\b62199 .*1 2 $`}},
+		{"root", 0, "systemctl", []string{`(?m)^loopd .*\b62102 62102 62102 62102\b`, `(?m)^practice .*\b62103 .* 0000000000000000 0000000000000000 1 2 $`, `(?m)^inferproxy .*\b62101 .* 0000000000000000 0000000000000000 1 2 $`}},
+	} {
+		t.Run(c.name, func(t *testing.T) { underSystemd(t, c.uid, c.ctl, c.own) })
+	}
+}
+
+// underSystemd lives a life under a manager.
+func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 	program, err := exec.LookPath("bxctl")
 	if err != nil {
 		t.Fatal(err)
@@ -81,33 +96,38 @@ func TestSystemdRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(home, asUser, asUser); err != nil {
+	if err := os.Chown(home, uid, uid); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("timeout", "120", "unshare", "-m", "bash", "testdata/systemd/outside.sh", fmt.Sprint(asUser), home, bin).CombinedOutput()
+	out, err := exec.Command("timeout", "120", "unshare", "-m", "bash", "testdata/systemd/outside.sh", fmt.Sprint(uid), home, bin).CombinedOutput()
 	part := map[string]string{}
 	for _, p := range strings.Split(string(out), "\n== ")[1:] {
 		name, text, _ := strings.Cut(p, "\n")
 		part[name] = text
 	}
-	for _, c := range []struct{ part, want string }{
+	type claim struct{ part, want string }
+	var claims []claim
+	for _, r := range rights {
+		claims = append(claims, claim{"rights", r})
+	}
+	for _, c := range append(claims, []claim{
 		{"status", `(?m)^Boxmaker: ready$`},
-		{"status", `run by +systemd; more with: systemctl --user status`},
+		{"status", `run by +systemd; more with: ` + ctl + ` status`},
 		{"status", `ok +landlock`},
 		{"status", `ok +network +none: no device but the loopback`},
 		{"status", `ok +capabilities +none`},
 		{"ask", `practice model`},
 		{"up", `(?s)systemd runs Boxmaker here.*see runbook: run-by-systemd.*code 1`},
 		{"detach", `(?s)systemd runs Boxmaker here.*code 1`},
-		{"down", `(?s)stop it with: systemctl --user stop boxmaker.target.*code 1`},
-		{"logs", `(?s)systemd keeps the logs: journalctl --user -u 'boxmaker-\*'.*code 0`},
+		{"down", `(?s)stop it with: ` + ctl + ` stop boxmaker.target.*code 1`},
+		{"logs", `(?s)systemd keeps the logs: journalctl .*-u 'boxmaker-\*'.*code 0`},
 		{"doctor", `systemd runs the programs, and bxctl up does not`},
 		{"doctor", `Nothing is wrong`},
 		{"kill", `another loopd`},
 		{"refuse", `ExecMainStatus=78`},
 		{"refuse", `NRestarts=[01]\n`},
 		{"stop", `(?s)not running here.*code 3`},
-	} {
+	}...) {
 		if !regexp.MustCompile(c.want).MatchString(part[c.part]) {
 			t.Errorf("%s: no %q in\n%s", c.part, c.want, part[c.part])
 		}

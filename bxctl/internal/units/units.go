@@ -116,8 +116,8 @@ func (in Input) socket(r up.Role) string {
 			client := id(in.client(sock.Client))
 			s.set("ExecStartPre", command("install", "-d", "-m", "0711", in.Layout.Run, filepath.Join(in.Layout.Run, r.Name)))
 			s.set("ExecStartPre", command("install", "-d", "-m", "0700", "-o", client, "-g", client, filepath.Dir(path)))
-			s.set("SocketUser", client)
-			s.set("SocketGroup", client)
+			s.note("Not SocketUser=: that takes no uid without an entry in the user database.")
+			s.set("ExecStartPost", command("chown", client+":"+client, path))
 		}
 	}
 	s.set("DirectoryMode", "0700")

@@ -1,8 +1,9 @@
 # Installs the units as bxctl init --systemd says, and shows what the test asks for.
 units=$HOME/.config/systemd/user
+config=${BOXMAKER_HOME:-$HOME/.config/boxmaker}${BOXMAKER_HOME:+/config}
 mkdir -p "$units"
 bxctl init --systemd >/dev/null
-cp ~/.config/boxmaker/systemd/boxmaker* "$units/"
+cp "$config"/systemd/boxmaker* "$units/"
 manager=$(test -x /lib/systemd/systemd && echo /lib/systemd/systemd || echo /usr/lib/systemd/systemd)
 timeout 100 "$manager" --user --log-target=console --log-level=info --unit=basic.target >"$HOME/manager.log" 2>&1 &
 for _ in $(seq 200); do
@@ -19,6 +20,11 @@ for _ in $(seq 200); do
 done
 say status; bxctl status 2>&1
 say ask; bxctl ask hello 2>&1
+say rights
+for r in loopd practice inferproxy; do
+	pid=$(systemctl --user show -p MainPID --value boxmaker-$r.service)
+	test "${pid:-0}" -gt 1 && echo "$r $(sed -n 's/^\(Uid\|CapBnd\|CapEff\|NoNewPrivs\|Seccomp\):\t*//p' /proc/"$pid"/status | tr '\t\n' '  ')"
+done
 say up; timeout 20 bxctl up 2>&1; echo "code $?"
 say detach; timeout 20 bxctl up --detach 2>&1; echo "code $?"
 say down; bxctl down 2>&1; echo "code $?"
@@ -31,7 +37,7 @@ bxctl ask hello again 2>&1
 new=$(systemctl --user show -p MainPID --value boxmaker-loopd.service)
 test "$old" != "$new" && echo "another loopd"
 say refuse # exit code 78 is the end of it
-printf '[slots]\nmain = 7\n' >>~/.config/boxmaker/loopd.toml
+printf '[slots]\nmain = 7\n' >>"$config/loopd.toml"
 systemctl --user restart boxmaker-loopd.service 2>&1
 for _ in $(seq 100); do
 	systemctl --user is-failed -q boxmaker-loopd.service && break

@@ -1,10 +1,17 @@
-# Runs inside.sh as a user, where a manager of that user can run: a /run of its
-# own that says that systemd is there, and a cgroup that the user may divide. To
-# be started as root in a mount namespace of its own.
+# Runs inside.sh as a user (0: as root, with units for root), where a manager of
+# that user can run: a /run of its own that says that systemd is there, and a cgroup
+# that the user may divide. To be started as root in a mount namespace of its own.
 set -eu
 uid=$1 home=$2 bin=$3 here=$(dirname "$0")
 mount -t tmpfs none /run
 mkdir -p /run/systemd/system /run/systemd/unit-root "/run/user/$uid"
+nodes=/run/systemd/inaccessible # as the manager of the system makes them
+mkdir -p $nodes/dir
+touch $nodes/reg
+mkfifo $nodes/fifo
+mknod $nodes/chr c 0 0
+mknod $nodes/blk b 0 0
+chmod 000 $nodes/*
 chown "$uid:$uid" "/run/user/$uid"
 chmod 700 "/run/user/$uid"
 mount -t cgroup2 none /sys/fs/cgroup
@@ -17,5 +24,7 @@ tidy() {
 trap tidy EXIT
 echo $$ >"$group/cgroup.procs"
 chown -R "$uid:$uid" "$group"
+own=
+[ "$uid" = 0 ] && own=BOXMAKER_HOME=$home/boxmaker
 setpriv --reuid "$uid" --regid "$uid" --clear-groups \
-	env -i HOME="$home" XDG_RUNTIME_DIR="/run/user/$uid" PATH="$bin:/usr/bin:/bin" bash "$here/inside.sh"
+	env -i $own HOME="$home" XDG_RUNTIME_DIR="/run/user/$uid" PATH="$bin:/usr/bin:/bin" bash "$here/inside.sh"
