@@ -53,7 +53,7 @@ are broken.`,
 		if err != nil {
 			return err
 		}
-		o.Deepest, o.Trials = depth, trials
+		o.Deepest, o.Trials = max(depth, 1), trials // 1 is depth 0 alone
 		res, err := measure.Run(ctx, o)
 		fmt.Fprint(a.env.Stderr, a.err.Erase())
 		if err != nil {
