@@ -86,6 +86,9 @@ func (p *picture) head(d Data) {
 	left := "Boxmaker " + term.Line(d.Up.Version) + " · "
 	mid := term.Clip(state, max(1, p.width-term.Columns(left)))
 	line := p.sc.Bold(left) + paint(mid)
+	if p.width < term.Columns(left)+1 {
+		line = term.Clip(left+state, p.width)
+	}
 	if gap := p.width - term.Columns(left) - term.Columns(mid) - len(hint); gap >= 2 {
 		line += strings.Repeat(" ", gap) + p.sc.Dim(hint)
 	}
@@ -112,7 +115,11 @@ func (p *picture) roles(d Data) {
 		if p.width < 60 {
 			text = fmt.Sprintf(" %8s %8s", pid, since)
 		}
-		p.rows = append(p.rows, fmt.Sprintf("%-12s ", term.Clip(r.Name, 12))+paint(fmt.Sprintf("%-9s", term.Clip(r.State, 9)))+term.Clip(text, max(1, p.width-22)))
+		if p.width < 24 {
+			p.text(term.Line(r.Name) + " " + term.Line(r.State))
+			continue
+		}
+		p.rows = append(p.rows, pad(r.Name, 12)+" "+paint(pad(r.State, 9))+term.Clip(text, max(1, p.width-22)))
 		if r.Restarts > 0 {
 			p.row(p.sc.Warn, fmt.Sprintf("  restarts: %d, last end: %s", r.Restarts, term.Line(r.Exit)))
 		}
@@ -120,6 +127,12 @@ func (p *picture) roles(d Data) {
 			p.row(p.sc.Warn, "  missing: "+term.Line(m))
 		}
 	}
+}
+
+// pad gives a name so many columns.
+func pad(s string, n int) string {
+	s = term.Clip(term.Line(s), n)
+	return s + strings.Repeat(" ", n-term.Columns(s))
 }
 
 func (p *picture) model(d Data) {
@@ -186,7 +199,7 @@ func (p *picture) selftest(checks []proto.Check) {
 }
 
 func (p *picture) log(l Line) {
-	role := fmt.Sprintf(" %-10s ", term.Clip(l.Role, 10))
+	role := " " + pad(l.Role, 10) + " "
 	room := p.width - term.Columns(l.At) - term.Columns(role)
 	if room < 8 {
 		p.row(l.Paint, l.Text)

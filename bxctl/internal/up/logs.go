@@ -27,7 +27,10 @@ type journal struct {
 
 	mu   sync.Mutex // guards what follows
 	tail []string
-	told string // the last trouble with the file
+	// plain is the first line of this life that is no record. The daemons log
+	// records only, so it is what went wrong: a wrong flag, a panic.
+	plain string
+	told  string // the last trouble with the file
 	// missing is protection that the role said it could not get.
 	missing func(string)
 }
@@ -65,6 +68,9 @@ func (j *journal) line(line []byte) {
 	j.mu.Lock()
 	if j.tail = append(j.tail, text); len(j.tail) > tailLen {
 		j.tail = j.tail[1:]
+	}
+	if j.plain == "" && !strings.HasPrefix(text, "{") {
+		j.plain = text
 	}
 	missing := j.missing
 	j.mu.Unlock()
@@ -111,16 +117,20 @@ func (j *journal) last() []string {
 }
 
 // reason gives the last line that the role printed about its own end, which is
-// plain text that starts with its name.
-func (j *journal) reason() string {
+// plain text that starts with its name, or else its first plain line.
+// whole reports that it says all there is to say.
+func (j *journal) reason() (text string, whole bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := len(j.tail) - 1; i >= 0; i-- {
 		if s, ok := strings.CutPrefix(j.tail[i], j.role+": "); ok {
-			return s
+			return s, true
 		}
 	}
-	return ""
+	if j.role == roleLlama { // all that it prints is plain
+		return "", false
+	}
+	return j.plain, false
 }
 
 // forget drops the lines of a life that is over, so that they are not taken
@@ -128,7 +138,7 @@ func (j *journal) reason() string {
 func (j *journal) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.tail = nil
+	j.tail, j.plain = nil, ""
 }
 
 func (j *journal) watch(missing func(string)) {

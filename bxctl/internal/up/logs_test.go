@@ -44,11 +44,28 @@ func TestJournal(t *testing.T) {
 	if !slices.Equal(missing, []string{"landlock: none␛"}) {
 		t.Errorf("missing %q", missing)
 	}
-	if got := j.reason(); got != "a check failed\x1b[1m (see runbook: some-key)" {
+	if got, whole := j.reason(); got != "a check failed\x1b[1m (see runbook: some-key)" || !whole {
 		t.Errorf("reason %q", got)
 	}
 	if got := j.last(); len(got) != 7 || got[4] != "no newline at the end" {
 		t.Errorf("last lines %q", got)
+	}
+}
+
+// Of a life that ended without a word of its own, the first line that is no
+// record tells most. A new life starts without it.
+func TestReasonOfACrash(t *testing.T) {
+	j, err := openJournal("loopd", t.TempDir(), false, testConsole(&bytes.Buffer{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.follow(strings.NewReader(`{"level":"INFO","msg":"up"}` + "\npanic: it broke\n\ngoroutine 1 [running]:\n" + strings.Repeat("at\n", 30)))
+	if got, whole := j.reason(); got != "panic: it broke" || whole {
+		t.Errorf("%q, %v", got, whole)
+	}
+	j.forget()
+	if got, _ := j.reason(); got != "" || len(j.last()) != 0 {
+		t.Errorf("%q, %q", got, j.last())
 	}
 }
 

@@ -89,14 +89,15 @@ func (k *keeper) lacks(what string) {
 // tell says why the role ended, and what comes next.
 func (k *keeper) tell(e exit, v verdict, h *history) {
 	why := e.String()
-	if reason := k.log.reason(); reason != "" {
+	reason, _ := k.log.reason()
+	if reason != "" {
 		why += ": " + fault.Line(&fault.Fault{What: reason})
 	}
 	text := fmt.Sprintf("%s ended (%s); starting it again in %s", k.role.Name, why, v.delay)
 	if n := len(h.crashes); n > 1 {
-		text += fmt.Sprintf("; %d ends of %d that stop everything within a minute", n, maxCrashes)
+		text += fmt.Sprintf("; this is end %d within a minute, and %d stop everything", n, maxCrashes)
 	}
-	k.out.say(text, slog.LevelWarn, "role ended", "of", k.role.Name, "exit", e.String(), "reason", k.log.reason(), "delay", v.delay.String())
+	k.out.say(text, slog.LevelWarn, "role ended", "of", k.role.Name, "exit", e.String(), "reason", reason, "delay", v.delay.String())
 }
 
 // gaveUp is the fault of a role that can't be kept running.
@@ -109,8 +110,9 @@ func (k *keeper) gaveUp(why string, e exit) error {
 		f.What = k.role.Name + " refused to start"
 		f.Key = ""
 	}
-	if reason := k.log.reason(); reason != "" {
-		f.Means, f.Tail = reason, nil
+	reason, whole := k.log.reason()
+	if f.Means = reason; whole {
+		f.Tail = nil
 	}
 	return f
 }
