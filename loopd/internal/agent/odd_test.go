@@ -2,10 +2,8 @@ package agent
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,94 +73,6 @@ func TestAnAnswerThatNoRecordHolds(t *testing.T) {
 	}
 }
 
-// TestOneSessionThatCannotGoOn: what makes no sense in a log ends that session and
-// tells its clients; it is no reason to end all of them.
-func TestOneSessionThatCannotGoOn(t *testing.T) {
-	r := newRig(t).start()
-	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
-		if n == 0 {
-			s.CallTool("id", "call_tool", callTool("t", "{}"))
-			return
-		}
-		s.Answer("ok")
-	})
-	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
-		r.agent.put("chat-a", finished{records: []proto.Record{&proto.Completion{}}}) // no completion can follow a call
-		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic}
-	})
-	all := r.until(r.submit("chat-a", "o1", "go"), proto.Terminal)
-	if e, ok := all[len(all)-1].(*proto.Error); !ok || e.Runbook == "" {
-		t.Errorf("%#v", all[len(all)-1])
-	}
-	r.say("chat-b", "o1", "others go on")
-	r.say("chat-a", "o1", "and this one too, once it is opened anew: nothing of it was written")
-	r.kill()
-	r.start()
-	r.say("chat-a", "o2", "and on")
-}
-
-// TestALogThatIsTakenAway: who writes hears it, others do not notice, and the next
-// message starts the session anew.
-func TestALogThatIsTakenAway(t *testing.T) {
-	r := newRig(t).start()
-	r.say("chat-a", "o1", "hi")
-	if err := os.RemoveAll(filepath.Join(r.dir, "chat-a")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.try("chat-a", "o2", "hi"); code(err) != proto.ErrSessionLog {
-		t.Errorf("%v", err)
-	}
-	r.say("chat-b", "o1", "others go on")
-	r.say("chat-a", "o2", "hi")
-}
-
-// TestLettersBehindOneThatFails: whoever else wrote at that moment gets an answer.
-func TestLettersBehindOneThatFails(t *testing.T) {
-	r := newRig(t).start()
-	r.say("chat-a", "o1", "hi")
-	r.kill()
-	r.start()
-	c := newConversation(r.agent, "chat-a")
-	joins, stops := make(chan joined, 1), make(chan bool, 1)
-	for _, m := range []any{finished{records: []proto.Record{&proto.Completion{}}}, follow{joins}, stop{stops}} {
-		c.put(m)
-	}
-	r.agent.open["chat-a"] = c
-	r.agent.wg.Go(func() { c.run(r.agent.ctx) })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if j, err := await(ctx, r.agent, joins); err != nil || j.err == nil {
-		t.Error(j, err)
-	}
-	if running, err := await(ctx, r.agent, stops); err != nil || running {
-		t.Error(running, err)
-	}
-	r.say("chat-a", "o2", "and on")
-}
-
-// TestTheEndOfLoopdIsNoStop: what a request that is dropped at the end of the process
-// leaves is no outcome of the turn, or it would not go on.
-func TestTheEndOfLoopdIsNoStop(t *testing.T) {
-	r := newRig(t).start()
-	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.Role(); s.Text("half"); s.Hang() })
-	r.until(r.submit("chat-a", "o1", "go"), is[*proto.Text])
-	r.kill()
-	r.boot()
-	c := newConversation(r.agent, "chat-a")
-	if err := c.openLog(); err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.handle(ended, finished{records: []proto.Record{&proto.Incomplete{Why: proto.WhyStopped, Text: "half"}}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := kinds(r.records("chat-a")); got != "baseline user" {
-		t.Error(got)
-	}
-}
-
 func TestBoundsAreInclusive(t *testing.T) {
 	if err := checkText("1234", 4); err != nil {
 		t.Error(err)
@@ -176,9 +86,6 @@ func TestBoundsAreInclusive(t *testing.T) {
 		t.Errorf("lost %d", got)
 	}
 }
-
-// put posts any letter.
-func (a *Agent) put(id string, m any) { a.post(id, m) }
 
 // TestResultsShareTheRoomThatIsLeft: many calls in one message near the end of the
 // window do not each take what there is for one.
@@ -329,6 +236,51 @@ func TestASlotThatTheServerNoLongerHas(t *testing.T) {
 	for i, want := range []string{`"id_slot":5`, `"id_slot":5`, `"id_slot":0`} {
 		if !bytes.Contains(r.llm.Bodies()[i], []byte(want)) {
 			t.Errorf("request %d has no %s", i, want)
+		}
+	}
+}
+
+// TestAnHonestErrorAlwaysFits: even where the window has no room left.
+func TestAnHonestErrorAlwaysFits(t *testing.T) {
+	r := newRig(t)
+	r.window = 1000
+	r.start()
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n > 0 {
+			s.Answer("ok")
+			return
+		}
+		s.Role()
+		s.Call(0, "a", "nonsense", "{}")
+		s.Finish("tool_calls")
+		s.Usage(0, 990, 9)
+		s.Done()
+	})
+	r.say("chat-a", "o1", "go")
+	if _, text, err := prompt.ParseTool(toolMessage(t, r)); err != nil || !strings.Contains(text, "run them with call_tool") {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+// TestWhatIsDroppedIsCounted: by the tool, and by the cap.
+func TestWhatIsDroppedIsCounted(t *testing.T) {
+	r := newRig(t)
+	r.set.Limits.Result = 2 << 10
+	r.start()
+	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic, Text: strings.Repeat("z", 4<<10), Dropped: 1 << 20}
+	})
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.CallTool("id", "call_tool", callTool("t", "{}"))
+			return
+		}
+		s.Answer("ok")
+	})
+	r.say("chat-a", "o1", "go")
+	for _, rec := range r.records("chat-a") {
+		if tool, ok := rec.(*proto.Tool); ok && tool.Dropped < 1<<20+2<<10 {
+			t.Errorf("%d bytes dropped", tool.Dropped)
 		}
 	}
 }

@@ -128,3 +128,18 @@ func TestStopWhileTheOwnerIsAsked(t *testing.T) {
 	r.say("chat-a", "o2", "and on")
 	r.grows(r.llm.Bodies())
 }
+
+// TestStopBeforeTheFirstToken: there is nothing to keep, so nothing is kept.
+func TestStopBeforeTheFirstToken(t *testing.T) {
+	r := newRig(t).start()
+	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.Progress(100, 0, 10, 5); s.Hang() })
+	s := r.submit("chat-a", "o1", "go")
+	r.until(s, is[*proto.Prefill])
+	if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
+		t.Error(running, err)
+	}
+	r.done(s)
+	if got := kinds(r.records("chat-a")); got != "baseline user stopped turn" {
+		t.Error(got)
+	}
+}
