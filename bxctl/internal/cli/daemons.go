@@ -118,7 +118,7 @@ For systemd instead of bxctl up, see bxctl init --systemd.`,
 		if err != nil {
 			return err
 		}
-		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now, Plain: plain, Quiet: quiet}
+		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now, Plain: plain || !a.out.Terminal, Quiet: quiet}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		if detach {

@@ -32,7 +32,8 @@ zone. It reads the files, so that it works when nothing runs. The role up is bxc
 itself: what it started, what ended and why.
 
 A file is rotated when it is 8 MiB large, and four older ones are kept; all of them
-are read, and --follow goes on across a rotation.`,
+are read, and --follow goes on across a rotation. Where systemd runs the programs,
+their lines are in its journal instead: journalctl --user -u 'boxmaker-*'.`,
 		Example: "  bxctl logs\n  bxctl logs loopd inferproxy -f\n  bxctl logs --since 2h -n 20\n  bxctl logs --json -n all | jq 'select(.level == \"ERROR\")'",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")

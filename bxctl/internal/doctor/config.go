@@ -231,7 +231,7 @@ func upstream(x *exam) {
 	looked := s.addr.String()
 	switch {
 	case s.absent:
-		x.skip(looked, "bxctl up starts the server, and does not run")
+		x.skip(looked, "its server is started with the rest: %s", x.idle())
 		return
 	case s.err != nil && s.addr == (setup.Address{}):
 		text, key := split(s.err)

@@ -34,7 +34,7 @@ func (x *exam) fields(pid int) (map[string]string, error) {
 func confinement(x *exam) {
 	roles := x.roles()
 	if len(roles) == 0 {
-		x.skip("the running programs", "Boxmaker does not run")
+		x.skip("the running programs", "%s", x.idle())
 		return
 	}
 	for _, r := range roles {
@@ -134,7 +134,7 @@ func listeners(x *exam) {
 		}
 	}
 	if len(pids) == 0 {
-		x.skip("the running programs", "Boxmaker does not run")
+		x.skip("the running programs", "%s", x.idle())
 		return
 	}
 	x.children(pids)

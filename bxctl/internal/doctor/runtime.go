@@ -46,8 +46,16 @@ func lock(x *exam) {
 	case s.up != nil:
 		x.leftBehind(state)
 	default:
-		x.ok(looked, "free: Boxmaker does not run")
+		x.ok(looked, "free: %s", x.idle())
 	}
+}
+
+// idle says why there are no programs of bxctl up to look at.
+func (x *exam) idle() string {
+	if up.RunBySystemd(x.Layout) {
+		return "systemd runs Boxmaker, and bxctl up does not"
+	}
+	return "Boxmaker does not run"
 }
 
 // leftBehind: up was killed; the kernel should have ended its roles.
@@ -73,7 +81,7 @@ func daemons(x *exam) {
 	s := x.running()
 	looked := filepath.Join(x.Layout.Run, "up.json")
 	if s.pid == 0 && up.RunBySystemd(x.Layout) {
-		x.ok(looked, "systemd runs the programs, and bxctl up does not; more with: %s status 'boxmaker-*'", up.Systemctl())
+		x.ok(looked, "%s; more with: %s status 'boxmaker-*'", x.idle(), up.Systemctl())
 		return
 	}
 	if s.pid == 0 || s.up == nil {
@@ -135,7 +143,7 @@ func (x *exam) startOf(pid int) uint64 {
 func versions(x *exam) {
 	s := x.running()
 	if s.pid <= 0 || s.up == nil {
-		x.skip("the running programs", "Boxmaker does not run")
+		x.skip("the running programs", "%s", x.idle())
 		return
 	}
 	before := len(x.findings)
