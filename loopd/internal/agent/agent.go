@@ -64,8 +64,9 @@ type Agent struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // conversations and confirmations
 
-	mu   sync.Mutex // guards what follows, and the mailboxes' being open
-	open map[string]*conversation
+	mu    sync.Mutex // guards what follows, and the mailboxes' being open
+	open  map[string]*conversation
+	ended bool // no conversation is opened any more
 }
 
 // New makes an agent. No turn starts before [Agent.Serve].
@@ -95,7 +96,8 @@ func (a *Agent) Serve(s Serving) error {
 // conversations have then ended.
 func (a *Agent) Wait() error {
 	<-a.ctx.Done()
-	a.mu.Lock() // a post that has not seen the end yet adds to wg before this
+	a.mu.Lock()
+	a.ended = true // a post that did not see the end has added to wg by now
 	a.mu.Unlock()
 	a.wg.Wait()
 	return context.Cause(a.ctx)
@@ -220,7 +222,7 @@ func (a *Agent) OpenTurns() int {
 func (a *Agent) post(id string, m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ctx.Err() != nil {
+	if a.ended || a.ctx.Err() != nil {
 		return
 	}
 	c := a.open[id]
