@@ -21,7 +21,7 @@ func (a *app) completion(root *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "print a script that completes commands in your shell", Args: exactly(1),
 		Long: `Prints a script for your shell. With it, the shell completes commands, flags, session
-ids, roles and topics.`,
+ids, roles and topics. bash also needs its package bash-completion.`,
 		Example: "  source <(bxctl completion bash)                                    # in ~/.bashrc\n  bxctl completion zsh > \"${fpath[1]}/_bxctl\"\n  bxctl completion fish > ~/.config/fish/completions/bxctl.fish",
 	}
 	c.ValidArgsFunction = fixed("bash", "zsh", "fish")
