@@ -74,10 +74,13 @@ func run(d *daemon.Daemon, o options) error {
 
 	model := llama.New(llama.Config{Socket: o.infer, Model: set.Upstream.Model, Limits: llama.Limits{
 		FirstByte: time.Duration(set.Upstream.FirstByte), Load: time.Duration(set.Upstream.Load),
-		Idle: time.Duration(set.Upstream.Idle), Reach: time.Duration(set.Upstream.Reach)}})
+		Idle: time.Duration(set.Upstream.Idle), Reach: time.Duration(set.Upstream.Reach),
+	}})
 	gate := slot.New(slot.Slot{Name: "main", ID: set.Slots.Main}, slot.Slot{Name: "background", ID: set.Slots.Background})
-	ag := agent.New(d.Context(), agent.Config{Store: store, Model: model, Broker: &broker.Client{Socket: o.broker, Grace: brokerGrace},
-		Gate: gate, Settings: set, RetryPause: retryPause, Log: d.Log(), Now: time.Now})
+	ag := agent.New(d.Context(), agent.Config{
+		Store: store, Model: model, Broker: &broker.Client{Socket: o.broker, Grace: brokerGrace},
+		Gate: gate, Settings: set, RetryPause: retryPause, Log: d.Log(), Now: time.Now,
+	})
 	bt := boot.New(boot.Config{Model: model, Settings: set, System: system, Log: d.Log()})
 	return serveAll(d, listeners, serve.Config{Agent: ag, Store: store, Peers: o.peers, Log: d.Log(), Status: func() *proto.Status {
 		s := bt.Status()
@@ -119,8 +122,10 @@ func serveAll(d *daemon.Daemon, listeners []net.Listener, cfg serve.Config, ag *
 // Started with relative paths it reaches the sockets from its working folder, even
 // if its user may not enter the folders above.
 func confinement(o options) daemon.Confinement {
-	c := daemon.Confinement{ReadWrite: []string{o.sessions}, ReadOnly: []string{filepath.Dir(o.infer)},
-		UID: uint32(o.uid), NoNetwork: true, DieWithParent: o.dieWithParent}
+	c := daemon.Confinement{
+		ReadWrite: []string{o.sessions}, ReadOnly: []string{filepath.Dir(o.infer)},
+		UID: uint32(o.uid), NoNetwork: true, DieWithParent: o.dieWithParent,
+	}
 	if o.broker != "" {
 		c.ReadOnly = append(c.ReadOnly, filepath.Dir(o.broker))
 	}

@@ -218,8 +218,10 @@ func (c *conversation) begin(u *proto.User) error {
 		c.hub.tell(p)
 	}
 	if c.log.Epoch() > 1 && n == 1 {
-		c.hub.send(&proto.Notice{Kind: proto.NoticeNewEpoch,
-			Text: cmp.Or(why, "The old context is of no more use") + ", so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log."})
+		c.hub.send(&proto.Notice{
+			Kind: proto.NoticeNewEpoch,
+			Text: cmp.Or(why, "The old context is of no more use") + ", so this message starts a fresh window with a short reminder of the last exchange. The old one stays in the log.",
+		})
 	}
 	return nil
 }

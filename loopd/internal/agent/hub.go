@@ -207,8 +207,10 @@ func (s *Stream) push(m proto.Message) {
 	s.queue = s.queue.add(m)
 	if len(s.queue) > s.bound {
 		s.behind = true
-		s.queue = script{}.add(&proto.Error{Code: proto.ErrSlowClient, Runbook: "slow-client",
-			Text: "this client reads too slowly, so its stream was ended; the turn goes on: join it again"})
+		s.queue = script{}.add(&proto.Error{
+			Code: proto.ErrSlowClient, Runbook: "slow-client",
+			Text: "this client reads too slowly, so its stream was ended; the turn goes on: join it again",
+		})
 	}
 	select {
 	case s.wake <- struct{}{}:

@@ -29,8 +29,10 @@ func TestPiecesAreJoinedWhileNobodyReads(t *testing.T) {
 	h := newHub()
 	s := h.subscribe("")
 	h.begin("o1")
-	for _, m := range []proto.Message{&proto.Prefill{Done: 1}, &proto.Prefill{Done: 2}, &proto.Thinking{Text: "a"}, &proto.Thinking{Text: "b"},
-		&proto.Text{Text: "c"}, &proto.Text{Text: "d"}, &proto.Waiting{Reason: proto.WaitSlot}, &proto.Text{Text: "e"}} {
+	for _, m := range []proto.Message{
+		&proto.Prefill{Done: 1}, &proto.Prefill{Done: 2}, &proto.Thinking{Text: "a"}, &proto.Thinking{Text: "b"},
+		&proto.Text{Text: "c"}, &proto.Text{Text: "d"}, &proto.Waiting{Reason: proto.WaitSlot}, &proto.Text{Text: "e"},
+	} {
 		h.send(m)
 	}
 	all, err := s.Next(t.Context())

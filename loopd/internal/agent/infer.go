@@ -115,8 +115,10 @@ const (
 func (a *Agent) outcome(ctx context.Context, got llama.Completion, err error, expect int64, took time.Duration) []proto.Record {
 	var recs []proto.Record
 	if t := got.Timings; t.CacheN+t.PromptN > 0 {
-		rec := &proto.Completion{Finish: got.Finish, CacheN: t.CacheN, PromptN: t.PromptN, PredictedN: t.PredictedN,
-			PromptUS: t.PromptUS, PredictedUS: t.PredictedUS, FirstMS: got.First.Milliseconds()}
+		rec := &proto.Completion{
+			Finish: got.Finish, CacheN: t.CacheN, PromptN: t.PromptN, PredictedN: t.PredictedN,
+			PromptUS: t.PromptUS, PredictedUS: t.PredictedUS, FirstMS: got.First.Milliseconds(),
+		}
 		if lost := min(expect, t.CacheN+t.PromptN) - t.CacheN; lost > coldSlack {
 			rec.Lost = lost
 		}
@@ -160,8 +162,10 @@ func (c *conversation) announce(r proto.Record) {
 	case *proto.Completion:
 		if r.Lost > 0 {
 			ms := int64(float64(r.PromptUS) / 1000 * float64(r.Lost) / float64(max(r.PromptN, 1)))
-			c.hub.send(&proto.Notice{Kind: proto.NoticeColdCache, Lost: r.Lost, MS: ms,
-				Text: fmt.Sprintf("The server's cache had gone cold: %d tokens were read again, which took %.1f s.", r.Lost, float64(ms)/1000)})
+			c.hub.send(&proto.Notice{
+				Kind: proto.NoticeColdCache, Lost: r.Lost, MS: ms,
+				Text: fmt.Sprintf("The server's cache had gone cold: %d tokens were read again, which took %.1f s.", r.Lost, float64(ms)/1000),
+			})
 		}
 		if r.Capped {
 			c.hub.send(&proto.Notice{Kind: proto.NoticeThinkingCapped, Text: "The model reached its thinking limit and was told to answer."})
@@ -173,8 +177,10 @@ func (c *conversation) announce(r proto.Record) {
 			c.hub.send(&proto.Notice{Kind: proto.NoticeIncomplete, Text: "The completion is incomplete (" + string(r.Why) + "); what had come is kept in the log."})
 		}
 	case *proto.Tool:
-		c.hub.send(&proto.Result{Call: r.Call, Outcome: r.Outcome, Code: r.Code, Class: r.Class, Untrusted: r.Untrusted,
-			Bytes: int64(len(r.Message)), MS: r.MS})
+		c.hub.send(&proto.Result{
+			Call: r.Call, Outcome: r.Outcome, Code: r.Code, Class: r.Class, Untrusted: r.Untrusted,
+			Bytes: int64(len(r.Message)), MS: r.MS,
+		})
 	}
 }
 

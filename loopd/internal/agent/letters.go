@@ -13,8 +13,10 @@ import (
 )
 
 // errEnding is told to whoever waits when loopd ends.
-var errEnding = &proto.Error{Code: proto.ErrNotReady, Runbook: "loopd-ending",
-	Text: "loopd is ending, so this stream is over. Accepted messages are kept and go on when it is back; send the same request again"}
+var errEnding = &proto.Error{
+	Code: proto.ErrNotReady, Runbook: "loopd-ending",
+	Text: "loopd is ending, so this stream is over. Accepted messages are kept and go on when it is back; send the same request again",
+}
 
 // Ending is the answer to a client that loopd's end leaves without one.
 func Ending() *proto.Error { return errEnding }
@@ -60,8 +62,10 @@ func (c *conversation) submit(l submit) error {
 		return nil
 	}
 	if waiting >= c.a.cfg.Settings.Limits.Queue {
-		l.reply <- joined{err: &proto.Error{Code: proto.ErrQueueFull, Runbook: "queue-full",
-			Text: fmt.Sprintf("%d messages wait in this session already, so this one was not taken. Wait for an answer, or stop the turn", waiting)}}
+		l.reply <- joined{err: &proto.Error{
+			Code: proto.ErrQueueFull, Runbook: "queue-full",
+			Text: fmt.Sprintf("%d messages wait in this session already, so this one was not taken. Wait for an answer, or stop the turn", waiting),
+		}}
 		return nil
 	}
 	n, err := c.append(&proto.Queued{Origin: m.Origin, Surface: m.Surface, Message: message})
@@ -77,8 +81,10 @@ func (c *conversation) submit(l submit) error {
 }
 
 func madeInert(hits int) *proto.Notice {
-	return &proto.Notice{Kind: proto.NoticeNeutralised,
-		Text: fmt.Sprintf("Control tokens of chat templates in your text (%d) were made inert: the model reads ‹ › for < >.", hits)}
+	return &proto.Notice{
+		Kind: proto.NoticeNeutralised,
+		Text: fmt.Sprintf("Control tokens of chat templates in your text (%d) were made inert: the model reads ‹ › for < >.", hits),
+	}
 }
 
 // notTaken tells the sender of a message why it is not in the log.
@@ -146,14 +152,20 @@ func (c *conversation) finished(ctx context.Context, l finished) error {
 func checkText(text string, most int64) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return &proto.Error{Code: proto.ErrEmptyMessage, Runbook: "empty-message",
-			Text: "the message is empty, so there is nothing to answer"}
+		return &proto.Error{
+			Code: proto.ErrEmptyMessage, Runbook: "empty-message",
+			Text: "the message is empty, so there is nothing to answer",
+		}
 	case int64(len(text)) > most:
-		return &proto.Error{Code: proto.ErrMessageLarge, Runbook: "message-too-large",
-			Text: fmt.Sprintf("the message has %d bytes and the limit is %d, so it was not taken. Put the text into a file that the agent may read, or raise limits.message", len(text), most)}
+		return &proto.Error{
+			Code: proto.ErrMessageLarge, Runbook: "message-too-large",
+			Text: fmt.Sprintf("the message has %d bytes and the limit is %d, so it was not taken. Put the text into a file that the agent may read, or raise limits.message", len(text), most),
+		}
 	case !utf8.ValidString(text):
-		return &proto.Error{Code: proto.ErrBadRequest, Runbook: "message-not-utf8",
-			Text: "the message is not UTF-8 text, so it was not taken. Convert it first"}
+		return &proto.Error{
+			Code: proto.ErrBadRequest, Runbook: "message-not-utf8",
+			Text: "the message is not UTF-8 text, so it was not taken. Convert it first",
+		}
 	default:
 		return nil
 	}
@@ -171,6 +183,8 @@ func sessionError(id string, err error) *proto.Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &proto.Error{Code: proto.ErrSessionLog, Runbook: "session-log",
-		Text: fmt.Sprintf("the log of session %s cannot be used: %v", id, err)}
+	return &proto.Error{
+		Code: proto.ErrSessionLog, Runbook: "session-log",
+		Text: fmt.Sprintf("the log of session %s cannot be used: %v", id, err),
+	}
 }

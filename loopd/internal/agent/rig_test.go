@@ -68,10 +68,12 @@ func (r *rig) boot() {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r.agent = New(ctx, Config{Store: r.store, Broker: &broker.Client{Socket: r.broker.Socket}, Settings: r.set,
+	r.agent = New(ctx, Config{
+		Store: r.store, Broker: &broker.Client{Socket: r.broker.Socket}, Settings: r.set,
 		Model: llama.New(llama.Config{Dial: r.llm.Dial, Limits: llama.Limits{Reach: 300 * time.Millisecond}}),
 		Gate:  slot.New(slot.Slot{Name: "main", ID: 0}, slot.Slot{Name: "background", ID: 1}),
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now})
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now,
+	})
 	r.end = cancel
 	r.t.Cleanup(r.kill)
 }
@@ -83,11 +85,15 @@ func (r *rig) ready() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	err = r.agent.Serve(Serving{Neutral: neutral.New(nil, ""), Slots: r.slots, ThinkingMark: "(limit)",
+	err = r.agent.Serve(Serving{
+		Neutral: neutral.New(nil, ""), Slots: r.slots, ThinkingMark: "(limit)",
 		Baseline: func(slot int) *proto.Baseline {
-			return &proto.Baseline{Model: "m", Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
-				System: prompt.SystemMessage("be brief"), Window: r.window}
-		}})
+			return &proto.Baseline{
+				Model: "m", Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
+				System: prompt.SystemMessage("be brief"), Window: r.window,
+			}
+		},
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}

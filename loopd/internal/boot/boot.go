@@ -168,8 +168,10 @@ func (b *Boot) selftest(sampling, system jsontext.Value) selftest.Config {
 	return selftest.Config{
 		Client: b.cfg.Model, System: system, Tools: toolset.Tools(), Sampling: sampling,
 		Main: set.Slots.Main, Background: set.Slots.Background, Skip: set.SelfTest.Skip,
-		Expect: selftest.Expect{Model: set.Upstream.Model, Context: set.Expect.Context, Slots: set.Expect.Slots,
-			Template: set.Expect.Template, Build: set.Expect.Build},
+		Expect: selftest.Expect{
+			Model: set.Upstream.Model, Context: set.Expect.Context, Slots: set.Expect.Slots,
+			Template: set.Expect.Template, Build: set.Expect.Build,
+		},
 		On: func(c proto.Check) {
 			b.update(func(s *proto.Status) { s.State, s.Detail, s.Checks = "starting", "", append(s.Checks, c) })
 		},
@@ -190,9 +192,11 @@ func (b *Boot) selftest(sampling, system jsontext.Value) selftest.Config {
 
 func (b *Boot) sampling() (jsontext.Value, error) {
 	s := b.cfg.Settings.Sampling
-	return prompt.Sampling(prompt.Params{Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK,
+	return prompt.Sampling(prompt.Params{
+		Temperature: s.Temperature, TopP: s.TopP, TopK: s.TopK,
 		MaxTokens: s.MaxTokens, ThinkingCap: s.ThinkingTokens, ThinkingMessage: thinkingMark,
-		PingSeconds: pings(time.Duration(b.cfg.Settings.Upstream.Idle))})
+		PingSeconds: pings(time.Duration(b.cfg.Settings.Upstream.Idle)),
+	})
 }
 
 // pings is how often the server is asked to show that it lives, in seconds: three
@@ -210,8 +214,10 @@ func (b *Boot) passed(r selftest.Report, sampling, system jsontext.Value) agent.
 		Slots:        r.Server.Slots,
 		ThinkingMark: thinkingMark,
 		Baseline: func(slot int) *proto.Baseline {
-			return &proto.Baseline{Model: r.Server.Model, Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
-				System: system, Template: r.Server.Template, Window: r.Server.Context}
+			return &proto.Baseline{
+				Model: r.Server.Model, Slot: slot, Sampling: sampling, Tools: toolset.Tools(),
+				System: system, Template: r.Server.Template, Window: r.Server.Context,
+			}
 		},
 	}
 }

@@ -77,7 +77,8 @@ var oracle = regexp.MustCompile(`<[|｜][^<>|｜\n]{1,64}[|｜]>|<[|｜][A-Za-z0
 func check(t interface {
 	Fatalf(string, ...any)
 	Helper()
-}, n *Neutraliser, in string) {
+}, n *Neutraliser, in string,
+) {
 	t.Helper()
 	out, _ := n.Text(in)
 	if m := oracle.FindString(out); m != "" {

@@ -49,8 +49,10 @@ func open(t *testing.T, ready bool) *house {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.end = cancel
 	log := slog.New(slog.DiscardHandler)
-	h.agent = agent.New(ctx, agent.Config{Store: store, Model: llama.New(llama.Config{Socket: h.llm.Socket}), Broker: &broker.Client{},
-		Gate: slot.New(slot.Slot{Name: "main", ID: 0}), Settings: settings.Default(), Log: log, Now: time.Now})
+	h.agent = agent.New(ctx, agent.Config{
+		Store: store, Model: llama.New(llama.Config{Socket: h.llm.Socket}), Broker: &broker.Client{},
+		Gate: slot.New(slot.Slot{Name: "main", ID: 0}), Settings: settings.Default(), Log: log, Now: time.Now,
+	})
 	if ready {
 		h.ready()
 	}
@@ -60,8 +62,10 @@ func open(t *testing.T, ready bool) *house {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(ctx, ln, Config{Agent: h.agent, Store: store, Peers: []uint32{uint32(os.Getuid())}, Log: log,
-			Status: func() *proto.Status { return &proto.Status{State: "ready", Since: proto.Time(time.Now())} }})
+		ended <- Serve(ctx, ln, Config{
+			Agent: h.agent, Store: store, Peers: []uint32{uint32(os.Getuid())}, Log: log,
+			Status: func() *proto.Status { return &proto.Status{State: "ready", Since: proto.Time(time.Now())} },
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()

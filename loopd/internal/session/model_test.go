@@ -327,14 +327,12 @@ func memory() string {
 
 // A line that this program never wrote is an error, not a crash.
 func FuzzOpen(f *testing.F) {
-	var lines []byte
 	for n, r := range []proto.Record{user("o1", "x"), assistant("y"), ended("o1", 0), baseline("z")} {
 		line, err := proto.EncodeRecord(proto.Header{N: int64(n + 1), Time: start}, r)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(line)
-		lines = append(append(lines, line...), '\n')
 	}
 	f.Add([]byte(`{"v":2}`))
 	f.Fuzz(func(t *testing.T, line []byte) {

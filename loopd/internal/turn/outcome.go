@@ -27,8 +27,10 @@ func stopped() proto.TurnEnd {
 }
 
 func contextFull() proto.TurnEnd {
-	return proto.TurnEnd{Outcome: proto.TurnContextFull, Runbook: "context-full",
-		Text: "The conversation no longer fits the model's context window. Your next message starts a fresh window; the old one stays in the log."}
+	return proto.TurnEnd{
+		Outcome: proto.TurnContextFull, Runbook: "context-full",
+		Text: "The conversation no longer fits the model's context window. Your next message starts a fresh window; the old one stays in the log.",
+	}
 }
 
 func (s *State) capped() proto.TurnEnd {

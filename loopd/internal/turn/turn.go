@@ -277,8 +277,10 @@ func (s *State) nextCall() Action {
 		s.refuseRest(proto.CodeRepeatedCall, "the same calls came again and again")
 		return Refuse{Pending: p, Code: s.refusal, Text: s.notice}
 	case p.verdict == refuse:
-		return Refuse{Pending: p, Code: proto.CodeRepeatedCall,
-			Text: "you made this call before with the same arguments; it was not run again. Answer with what you have, or do something else"}
+		return Refuse{
+			Pending: p, Code: proto.CodeRepeatedCall,
+			Text: "you made this call before with the same arguments; it was not run again. Answer with what you have, or do something else",
+		}
 	default:
 		return Run{Pending: p}
 	}

@@ -179,8 +179,10 @@ func TestEachRequestHasItsOwnRetry(t *testing.T) {
 }
 
 func TestEveryReasonHasWordsForTheOwner(t *testing.T) {
-	for _, w := range []proto.Why{proto.WhyStalled, proto.WhyCut, proto.WhyServerError, proto.WhyUnreachable, proto.WhyUnauthorised,
-		proto.WhyBadData, proto.WhyEmpty, proto.WhyLength, proto.WhyMarkup, proto.WhyBadCall} {
+	for _, w := range []proto.Why{
+		proto.WhyStalled, proto.WhyCut, proto.WhyServerError, proto.WhyUnreachable, proto.WhyUnauthorised,
+		proto.WhyBadData, proto.WhyEmpty, proto.WhyLength, proto.WhyMarkup, proto.WhyBadCall,
+	} {
 		if r := failed(&proto.Incomplete{Why: w}); r.Text == "The completion failed." || r.Runbook == "" {
 			t.Errorf("%s has no text", w)
 		}
