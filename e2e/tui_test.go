@@ -168,7 +168,7 @@ func TestChatScreens(t *testing.T) {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			s := stack.New(t)
 			s.Must("", "init", "--practice")
-			s.Start()
+			s.Up()
 			x := newTmux(t, s, width)
 			x.text("bxctl chat")
 			x.keys("Enter")
@@ -224,7 +224,7 @@ func TestChatSurvives(t *testing.T) {
 	s := stack.New(t)
 	s.Must("", "init", "--practice")
 	s.Set("bxctl.toml", "practice", "args", []string{"-gen-tps", "100"})
-	s.Start()
+	s.Up()
 	x := newTmux(t, s, 80)
 	x.text("bxctl chat")
 	x.keys("Enter")
