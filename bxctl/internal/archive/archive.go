@@ -169,7 +169,8 @@ func (f Files) Past(ctx context.Context, id string, visit func(*proto.Past) erro
 		return nil, err
 	}
 	defer root.Close()
-	d := &proto.SessionDetail{}
+	var sum proto.Summary
+	d := &sum.Detail
 	if d.Info, err = about(root, id); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, NoSession(id)
@@ -180,7 +181,6 @@ func (f Files) Past(ctx context.Context, id string, visit func(*proto.Past) erro
 	if err != nil {
 		return nil, err
 	}
-	queued := map[string]bool{}
 	for _, n := range all {
 		_, err := appendlog.Scan(root, id+"/"+fileName(n), func(_ int64, line []byte) error {
 			if ctx.Err() != nil {
@@ -190,7 +190,7 @@ func (f Files) Past(ctx context.Context, id string, visit func(*proto.Past) erro
 			if err != nil {
 				return err
 			}
-			count(d, queued, r)
+			sum.Add(r)
 			for _, p := range past(n, h, r) {
 				if err := visit(p); err != nil {
 					return err
@@ -202,32 +202,8 @@ func (f Files) Past(ctx context.Context, id string, visit func(*proto.Past) erro
 			return nil, err
 		}
 	}
-	d.Queued = len(queued)
 	sumUp(root, &d.Info)
 	return d, nil
-}
-
-// count adds one record to the sums of a session.
-func count(d *proto.SessionDetail, queued map[string]bool, r proto.Record) {
-	switch r := r.(type) {
-	case *proto.Baseline:
-		d.Model, d.Slot, d.Usage.Window, d.Usage.Context = r.Model, r.Slot, r.Window, 0
-	case *proto.Queued:
-		queued[r.Origin] = true
-	case *proto.User:
-		delete(queued, r.Origin)
-	case *proto.TurnEnd:
-		d.Turns++
-	case *proto.Completion:
-		u := &d.Usage
-		u.Completions++
-		u.Prompt += r.PromptN
-		u.Cached += r.CacheN
-		u.Generated += r.PredictedN
-		u.PromptMS += r.PromptUS / 1000
-		u.GenerateMS += r.PredictedUS / 1000
-		u.Context = r.CacheN + r.PromptN + r.PredictedN
-	}
 }
 
 // CheckID refuses what is no session id, before anything is opened.

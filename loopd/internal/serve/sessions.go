@@ -39,36 +39,16 @@ func (s *server) detail(id string, out *ipc.Stream) error {
 	if err := s.exists(id); err != nil {
 		return err
 	}
-	d := &proto.SessionDetail{}
-	queued := map[string]bool{}
+	var sum proto.Summary
 	err := s.cfg.Store.Read(id, func(_ int, _ proto.Header, r proto.Record) error {
-		switch r := r.(type) {
-		case *proto.Baseline:
-			d.Model, d.Slot, d.Usage.Window, d.Usage.Context = r.Model, r.Slot, r.Window, 0
-		case *proto.Queued:
-			queued[r.Origin] = true
-		case *proto.User:
-			delete(queued, r.Origin)
-		case *proto.TurnEnd:
-			d.Turns++
-		case *proto.Completion:
-			u := &d.Usage
-			u.Completions++
-			u.Prompt += r.PromptN
-			u.Cached += r.CacheN
-			u.Generated += r.PredictedN
-			u.PromptMS += r.PromptUS / 1000
-			u.GenerateMS += r.PredictedUS / 1000
-			u.Context = r.CacheN + r.PromptN + r.PredictedN
-		}
+		sum.Add(r)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	d.Queued = len(queued)
-	if d.Info, err = s.cfg.Store.Info(id); err != nil {
+	if sum.Detail.Info, err = s.cfg.Store.Info(id); err != nil {
 		return err
 	}
-	return out.Send(d)
+	return out.Send(&sum.Detail)
 }
