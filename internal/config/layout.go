@@ -13,6 +13,13 @@ type Layout struct {
 	Sessions string // <session>/<epoch>.jsonl
 	Run      string // sockets
 	Log      string // what the daemons print
+
+	Audit     string // <year>-<month>.jsonl, written by brokerd
+	Broker    string // brokerd's own state: results to be confirmed, approvals, taint
+	Secrets   string // brokerd.age, encrypted
+	Keys      string // keys of the stores, kept apart from them
+	Anchors   string // heads of the audit log, written by bxctl: brokerd can't change them
+	Workspace string // the folder that the example grants are about
 }
 
 // Locate finds the folders; it makes none. In this order:
@@ -61,6 +68,16 @@ func locate(getenv func(string) string, euid int) (Layout, error) {
 		Sessions: filepath.Join(home, "sessions"),
 		Run:      filepath.Join(home, "run"),
 		Log:      filepath.Join(state, "boxmaker", "log"),
+
+		Audit:   filepath.Join(home, "audit"),
+		Broker:  filepath.Join(home, "broker"),
+		Secrets: filepath.Join(home, "secrets"),
+		Keys:    filepath.Join(conf, "boxmaker", "keys"),
+		Anchors: filepath.Join(state, "boxmaker", "anchors"),
+	}
+	l.Workspace = filepath.Join(home, "workspace")
+	if h := getenv("HOME"); filepath.IsAbs(h) {
+		l.Workspace = filepath.Join(h, "Boxmaker")
 	}
 	if run := base("XDG_RUNTIME_DIR", ""); run != "" {
 		l.Run = filepath.Join(run, "boxmaker")
@@ -76,6 +93,13 @@ func oneFolder(home string) Layout {
 		Sessions: filepath.Join(home, "sessions"),
 		Run:      filepath.Join(home, "run"),
 		Log:      filepath.Join(home, "log"),
+
+		Audit:     filepath.Join(home, "audit"),
+		Broker:    filepath.Join(home, "broker"),
+		Secrets:   filepath.Join(home, "secrets"),
+		Keys:      filepath.Join(home, "keys"),
+		Anchors:   filepath.Join(home, "anchors"),
+		Workspace: filepath.Join(home, "workspace"),
 	}
 }
 

@@ -10,11 +10,16 @@ import (
 
 func TestLocate(t *testing.T) {
 	one := func(d string) Layout {
-		return Layout{Home: d, Config: d + "/config", Grants: d + "/grants", Sessions: d + "/sessions", Run: d + "/run", Log: d + "/log"}
+		return Layout{
+			Home: d, Config: d + "/config", Grants: d + "/grants", Sessions: d + "/sessions", Run: d + "/run", Log: d + "/log",
+			Audit: d + "/audit", Broker: d + "/broker", Secrets: d + "/secrets", Keys: d + "/keys", Anchors: d + "/anchors", Workspace: d + "/workspace",
+		}
 	}
 	user := Layout{
 		Home: "/home/me/.local/share/boxmaker", Config: "/home/me/.config/boxmaker", Grants: "/home/me/.config/boxmaker/grants",
 		Sessions: "/home/me/.local/share/boxmaker/sessions", Run: "/run/user/7/boxmaker", Log: "/home/me/.local/state/boxmaker/log",
+		Audit: "/home/me/.local/share/boxmaker/audit", Broker: "/home/me/.local/share/boxmaker/broker", Secrets: "/home/me/.local/share/boxmaker/secrets",
+		Keys: "/home/me/.config/boxmaker/keys", Anchors: "/home/me/.local/state/boxmaker/anchors", Workspace: "/home/me/Boxmaker",
 	}
 	noRun := user
 	noRun.Run = "/home/me/.local/share/boxmaker/run"
@@ -32,6 +37,8 @@ func TestLocate(t *testing.T) {
 		{"relative folders are ignored", map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "run", "XDG_DATA_HOME": "data"}, 7, noRun},
 		{"no HOME, but all folders", map[string]string{"XDG_DATA_HOME": "/d", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"}, 7, Layout{
 			Home: "/d/boxmaker", Config: "/c/boxmaker", Grants: "/c/boxmaker/grants", Sessions: "/d/boxmaker/sessions", Run: "/d/boxmaker/run", Log: "/s/boxmaker/log",
+			Audit: "/d/boxmaker/audit", Broker: "/d/boxmaker/broker", Secrets: "/d/boxmaker/secrets", Keys: "/c/boxmaker/keys",
+			Anchors: "/s/boxmaker/anchors", Workspace: "/d/boxmaker/workspace",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,9 +19,12 @@ import (
 
 // Names of the files in the config folder.
 const (
-	FileBxctl = "bxctl.toml"
-	FileProxy = "inferproxy.toml"
-	FileLoopd = "loopd.toml"
+	FileBxctl  = "bxctl.toml"
+	FileProxy  = "inferproxy.toml"
+	FileLoopd  = "loopd.toml"
+	FileBroker = "brokerd.toml"
+	FileRunner = "runnerd.toml"
+	FileEgress = "egressd.toml"
 )
 
 // Kind says where answers come from.
@@ -38,6 +41,7 @@ const (
 type Settings struct {
 	Model    Model          `toml:"model"`
 	Practice PracticeModel  `toml:"practice"`
+	Tools    Tools          `toml:"tools"`
 	UIDs     map[string]int `toml:"uids"`
 }
 
@@ -59,6 +63,11 @@ type PracticeModel struct {
 	Args    []string `toml:"args"`
 }
 
+// Tools says whether the roles that run tools are started.
+type Tools struct {
+	Enabled bool `toml:"enabled"`
+}
+
 // Proxy is config/inferproxy.toml.
 type Proxy struct {
 	Upstream string `toml:"upstream"` // see ParseUpstream; used by kind upstream
@@ -72,7 +81,7 @@ const UIDBase = 62100
 
 // RoleNumber is the number of a role, from 1; 0 for a name that is none.
 func RoleNumber(role string) int {
-	return 1 + slices.Index([]string{"inferproxy", "loopd", "practice", "llama", "brokerd", "gatewayd", "memoryd", "egressd"}, role)
+	return 1 + slices.Index([]string{"inferproxy", "loopd", "practice", "llama", "brokerd", "gatewayd", "memoryd", "egressd", "runnerd"}, role)
 }
 
 // DefaultSettings is an empty bxctl.toml.
@@ -80,6 +89,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		Model:    Model{Kind: Practice, Slots: 2, Context: 32768, KV: "f16"},
 		Practice: PracticeModel{Slots: 3, Context: 32768},
+		Tools:    Tools{Enabled: true},
 	}
 }
 
@@ -180,3 +190,6 @@ func Load(l config.Layout) (Settings, Proxy, error) {
 	}
 	return s, p, nil
 }
+
+// BrokerKey is the name of the key of brokerd's secrets, in the folder of keys.
+const BrokerKey = "brokerd.key"
