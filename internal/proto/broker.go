@@ -10,6 +10,7 @@ var BrokerRequests = union("broker request",
 	func() Message { return new(Confirm) },
 	func() Message { return new(Fate) },
 	func() Message { return new(FindTools) },
+	func() Message { return new(Cancel) },
 )
 
 // BrokerEvents is what brokerd may send back. [Asked] may come before
@@ -48,6 +49,9 @@ type CallResult struct {
 	Untrusted bool        `json:"untrusted,omitzero"`
 	Text      string      `json:"text"`
 	Dropped   int64       `json:"dropped,omitzero"` // bytes cut from the result before it came here
+	// Head is the audit log's with the record of this result in it. loopd
+	// keeps it with the result: an anchor outside brokerd's own files.
+	Head AuditHead `json:"head,omitzero"`
 }
 
 // Confirm tells brokerd that the result is in the session log.
@@ -71,6 +75,13 @@ type Unknown struct {
 	ID string `json:"id"`
 	// Never is true if brokerd is certain that the call did not start.
 	Never bool `json:"never,omitzero"`
+}
+
+// Cancel asks brokerd to end a call whose turn the owner stopped: an approval
+// is withdrawn, a running container killed. The answer is [CallResult], with
+// the code stopped unless the call had ended before, or [Unknown].
+type Cancel struct {
+	ID string `json:"id"`
 }
 
 // FindTools asks for tools that some grant permits and that match the query.
@@ -123,9 +134,12 @@ func (m *Asked) Validate() error {
 	return errors.Join(err, err2, CheckToken(m.Approval))
 }
 
-// Validate checks the id and the enums.
+// Validate checks the id, the enums and the head.
 func (m *CallResult) Validate() error {
 	_, err := ParseCallID(m.ID)
+	if m.Head != (AuditHead{}) {
+		err = errors.Join(err, m.Head.Validate())
+	}
 	return errors.Join(err, checkResult(m.Outcome, m.Code, m.Class), nonNegative(m.Dropped))
 }
 
@@ -140,6 +154,9 @@ func (m *Fate) Validate() error { _, err := ParseCallID(m.ID); return err }
 
 // Validate checks the id.
 func (m *Unknown) Validate() error { _, err := ParseCallID(m.ID); return err }
+
+// Validate checks the id.
+func (m *Cancel) Validate() error { _, err := ParseCallID(m.ID); return err }
 
 // Validate checks the session id.
 func (m *FindTools) Validate() error { return CheckSession(m.Session) }
@@ -161,5 +178,6 @@ func (*Confirm) Tag() string    { return "confirm" }
 func (*Confirmed) Tag() string  { return "confirmed" }
 func (*Fate) Tag() string       { return "fate" }
 func (*Unknown) Tag() string    { return "unknown" }
+func (*Cancel) Tag() string     { return "cancel" }
 func (*FindTools) Tag() string  { return "tools" }
 func (*ToolList) Tag() string   { return "tools" }

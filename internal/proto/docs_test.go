@@ -76,10 +76,9 @@ func TestDocsListEveryMember(t *testing.T) {
 			}
 		}
 	}
-	for section, u := range map[string]Union{
-		"loop.sock: requests": LoopRequests, "loop.sock: events": LoopEvents,
-		"broker.sock: requests": BrokerRequests, "broker.sock: events": BrokerEvents,
-	} {
+	for _, f := range unionFamilies() {
+		peer, side, _ := strings.Cut(f.dir, "-")
+		section, u := peer+".sock: "+side+"s", f.union
 		want := map[string]any{}
 		for _, tag := range u.Tags() {
 			want[tag] = u.New(tag)
@@ -89,20 +88,31 @@ func TestDocsListEveryMember(t *testing.T) {
 	check("Parts", wire["Parts"], map[string]any{
 		"usage": Usage{}, "session info": SessionInfo{}, "check": Check{},
 		"slot state": SlotState{}, "server": Server{}, "tool info": ToolInfo{},
+		"field": Field{}, "explain step": ExplainStep{}, "tool row": ToolRow{}, "audit head": AuditHead{},
+		"mount": Mount{}, "launch secret": LaunchSecret{}, "limits": Limits{}, "connection": EgressConn{},
 	})
 	want := map[string]any{}
 	for kind, f := range records {
 		want[kind] = f()
 	}
 	check("Records", tables(t, "session-log.md")["Records"], want)
+	want = map[string]any{}
+	for kind, f := range auditRecords {
+		want[kind] = f()
+	}
+	check("audit Records", tables(t, "audit-log.md")["Records"], want)
 }
 
-// enumValues reads the constants of enum.go, for the compiler keeps no list.
+// enumValues reads the constants of enum*.go, for the compiler keeps no list.
 func enumValues(t *testing.T) map[string][]string {
 	t.Helper()
-	src, err := os.ReadFile("enum.go")
-	if err != nil {
-		t.Fatal(err)
+	var src []byte
+	for _, file := range []string{"enum.go", "enum_authority.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src = append(src, b...)
 	}
 	all := map[string][]string{}
 	for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(\w+)\s+= "([^"]+)"`).FindAllStringSubmatch(string(src), -1) {
@@ -127,6 +137,11 @@ func TestEnums(t *testing.T) {
 		"NoticeKind":  {"kind of a notice", func(s string) error { return NoticeKind(s).Validate() }},
 		"Why":         {"why", func(s string) error { return Why(s).Validate() }},
 		"ErrCode":     {"code of an error", func(s string) error { return ErrCode(s).Validate() }},
+		"Verdict":     {"verdict", func(s string) error { return Verdict(s).Validate() }},
+		"Userland":    {"userland", func(s string) error { return Userland(s).Validate() }},
+		"EndReason":   {"reason of an end", func(s string) error { return EndReason(s).Validate() }},
+
+		"EgressVerdict": {"verdict of a connection", func(s string) error { return EgressVerdict(s).Validate() }},
 	} {
 		if len(all[name]) == 0 {
 			t.Errorf("no constants of %s found", name)

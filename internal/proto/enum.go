@@ -63,6 +63,10 @@ const (
 	CodeRepeatedCall        Code = "repeated-call" // loopd's own: the runaway control did not pass the call on
 	CodeTurnLimit           Code = "turn-limit"    // loopd's own: too many rounds of calls in one turn
 	CodeStopped             Code = "stopped"       // loopd's own: the owner stopped the turn before the call
+	CodeHalted              Code = "halted"        // the owner stopped everything with bxctl halt
+	CodeRateLimited         Code = "rate-limited"  // more calls in an hour than the grant has
+	CodeReplayedCall        Code = "replayed-call" // this id, or one after it, was used before
+	CodeNoEgress            Code = "no-egress"     // egressd is not there, so the call fails closed
 	CodeInternal            Code = "internal"
 )
 
@@ -135,7 +139,9 @@ const (
 	ErrSessionLog   ErrCode = "session-log" // the session's log cannot be opened or written
 	ErrNotReady     ErrCode = "not-ready"
 	ErrSlowClient   ErrCode = "slow-client"
-	ErrUpstream     ErrCode = "upstream" // the inference server failed the turn
+	ErrUpstream     ErrCode = "upstream"     // the inference server failed the turn
+	ErrNoApproval   ErrCode = "no-approval"  // no approval of that id waits or ended lately
+	ErrWrongDigest  ErrCode = "wrong-digest" // the answer is for other bytes than those that wait
 	ErrInternal     ErrCode = "internal"
 )
 
@@ -166,7 +172,8 @@ func (v Code) Validate() error {
 	return oneOf("code", v, CodeNoGrant, CodeDeniedByGrant, CodeDeniedByOwner, CodeApprovalExpired,
 		CodeTaintTooHigh, CodeInvalidArguments, CodeUnknownTool, CodeNotConfigured, CodeToolFailed,
 		CodeToolTimeout, CodeLimitNotEnforceable, CodeNoRuntime, CodeTooLarge, CodeNoBroker,
-		CodeUnknownFate, CodeRepeatedCall, CodeTurnLimit, CodeStopped, CodeInternal)
+		CodeUnknownFate, CodeRepeatedCall, CodeTurnLimit, CodeStopped, CodeHalted, CodeRateLimited,
+		CodeReplayedCall, CodeNoEgress, CodeInternal)
 }
 
 // Validate reports a value outside the enum.
@@ -194,5 +201,5 @@ func (v Why) Validate() error {
 // Validate reports a value outside the enum.
 func (v ErrCode) Validate() error {
 	return oneOf("error code", v, ErrBadRequest, ErrBadSession, ErrNoSession, ErrEmptyMessage, ErrMessageLarge,
-		ErrQueueFull, ErrSessionLog, ErrNotReady, ErrSlowClient, ErrUpstream, ErrInternal)
+		ErrQueueFull, ErrSessionLog, ErrNotReady, ErrSlowClient, ErrUpstream, ErrNoApproval, ErrWrongDigest, ErrInternal)
 }

@@ -21,6 +21,7 @@ var (
 	exInfo   = SessionInfo{Session: "chat-20260304-1", Epoch: 2, Records: 18, Bytes: 20480, Modified: exTime, Title: "what can you do?", Open: true}
 	exInfo0  = SessionInfo{Session: "s", Modified: exTime}
 	exCheck  = Check{Name: "cache", State: "failed", Detail: "turn 2 read 1,180 tokens again", Runbook: "selftest-cache"}
+	exHead   = AuditHead{N: 4711, Hash: exHash}
 	exServer = Server{Model: "qwen3.5-35b-a3b", Build: "b7777-0123abc", Context: 131072, Slots: 3, Template: exHash, Practice: true}
 )
 
@@ -86,6 +87,7 @@ func brokerRequests() []example[Message] {
 		},
 		{&Confirm{ID: exCall}, &Confirm{ID: "s/1/0/0"}},
 		{&Fate{ID: exCall}, &Fate{ID: "s/1/0/0"}},
+		{&Cancel{ID: exCall}, &Cancel{ID: "s/1/0/0"}},
 		{&FindTools{Session: "chat-20260304-1", Query: "fetch a page"}, &FindTools{Session: "s"}},
 	}
 }
@@ -94,7 +96,7 @@ func brokerEvents() []example[Message] {
 	return []example[Message]{
 		{&Asked{Call: exCall, Approval: "Zm9vYmFyYmF6cXV4", Expires: exTime}, &Asked{Call: "s/1/0/0", Approval: "a", Expires: exTime}},
 		{
-			&CallResult{ID: exCall, Outcome: CallFailed, Code: CodeToolTimeout, Class: ClassSecret, Untrusted: true, Text: "tool-timeout: it took longer than 30 s", Dropped: 900},
+			&CallResult{ID: exCall, Outcome: CallFailed, Code: CodeToolTimeout, Class: ClassSecret, Untrusted: true, Text: "tool-timeout: it took longer than 30 s", Dropped: 900, Head: exHead},
 			&CallResult{ID: "s/1/0/0", Outcome: CallOK, Class: ClassPublic},
 		},
 		{&Confirmed{ID: exCall}, &Confirmed{ID: "s/1/0/0"}},
@@ -130,7 +132,7 @@ func recordExamples() []example[Record] {
 		{&Queued{Origin: "o-Zx81_q", Surface: SurfaceChat, Message: message}, &Queued{Origin: "o", Surface: SurfaceAsk, Message: none}},
 		{&Assistant{Message: answer}, &Assistant{Message: none}},
 		{
-			&Tool{Call: exCall, Outcome: CallFailed, Code: CodeTooLarge, Class: ClassPrivate, Untrusted: true, Dropped: 70000, MS: 31, Message: result},
+			&Tool{Call: exCall, Outcome: CallFailed, Code: CodeTooLarge, Class: ClassPrivate, Untrusted: true, Dropped: 70000, MS: 31, Head: exHead, Message: result},
 			&Tool{Call: "s/1/0/0", Outcome: CallOK, Class: ClassPublic, Message: none},
 		},
 		{

@@ -40,6 +40,12 @@ func FuzzLoopRequest(f *testing.F)   { fuzzUnion(f, "loop-request", LoopRequests
 func FuzzLoopEvent(f *testing.F)     { fuzzUnion(f, "loop-event", LoopEvents) }
 func FuzzBrokerRequest(f *testing.F) { fuzzUnion(f, "broker-request", BrokerRequests) }
 func FuzzBrokerEvent(f *testing.F)   { fuzzUnion(f, "broker-event", BrokerEvents) }
+func FuzzOwnerRequest(f *testing.F)  { fuzzUnion(f, "owner-request", OwnerRequests) }
+func FuzzOwnerEvent(f *testing.F)    { fuzzUnion(f, "owner-event", OwnerEvents) }
+func FuzzRunnerRequest(f *testing.F) { fuzzUnion(f, "runner-request", RunnerRequests) }
+func FuzzRunnerEvent(f *testing.F)   { fuzzUnion(f, "runner-event", RunnerEvents) }
+func FuzzEgressRequest(f *testing.F) { fuzzUnion(f, "egress-request", EgressRequests) }
+func FuzzEgressEvent(f *testing.F)   { fuzzUnion(f, "egress-event", EgressEvents) }
 
 // FuzzDecodeRecord also holds the quick decoder to the strict one.
 func FuzzDecodeRecord(f *testing.F) {
@@ -61,6 +67,31 @@ func FuzzDecodeRecord(f *testing.F) {
 			t.Fatalf("trusted: %v", trustedErr)
 		}
 		if out, err := EncodeRecord(h, trusted); err != nil || !bytes.Equal(out, b) {
+			t.Fatalf("trusted: %q came back as %q, %v", b, out, err)
+		}
+	})
+}
+
+// FuzzDecodeAudit also holds the quick decoder to the strict one.
+func FuzzDecodeAudit(f *testing.F) {
+	seed(f, "audit")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in := bytes.Clone(b)
+		_, trusted, trustedErr := DecodeTrustedAudit(b)
+		h, r, err := DecodeAudit(b)
+		if !bytes.Equal(in, b) {
+			t.Fatalf("the line was changed: %q to %q", in, b)
+		}
+		if err != nil {
+			return
+		}
+		if out, err := EncodeAudit(h, r); err != nil || !bytes.Equal(out, b) {
+			t.Fatalf("%q came back as %q, %v", b, out, err)
+		}
+		if trustedErr != nil {
+			t.Fatalf("trusted: %v", trustedErr)
+		}
+		if out, err := EncodeAudit(h, trusted); err != nil || !bytes.Equal(out, b) {
 			t.Fatalf("trusted: %q came back as %q, %v", b, out, err)
 		}
 	})

@@ -41,16 +41,7 @@ type goldenExample struct {
 func families(t testing.TB) []family {
 	t.Helper()
 	var all []family
-	for _, f := range []struct {
-		dir      string
-		union    Union
-		examples []example[Message]
-	}{
-		{"loop-request", LoopRequests, loopRequests()},
-		{"loop-event", LoopEvents, loopEvents()},
-		{"broker-request", BrokerRequests, brokerRequests()},
-		{"broker-event", BrokerEvents, brokerEvents()},
-	} {
+	for _, f := range unionFamilies() {
 		fam := family{dir: f.dir, tags: f.union.Tags(), again: func(b []byte) (string, []byte, error) {
 			m, err := f.union.Decode(b)
 			if err != nil {
@@ -70,7 +61,28 @@ func families(t testing.TB) []family {
 		}
 		all = append(all, fam)
 	}
-	return append(all, recordFamily(t))
+	return append(all, recordFamily(t), auditFamily(t))
+}
+
+type unionFamily struct {
+	dir      string
+	union    Union
+	examples []example[Message]
+}
+
+func unionFamilies() []unionFamily {
+	return []unionFamily{
+		{"loop-request", LoopRequests, loopRequests()},
+		{"loop-event", LoopEvents, loopEvents()},
+		{"broker-request", BrokerRequests, brokerRequests()},
+		{"broker-event", BrokerEvents, brokerEvents()},
+		{"owner-request", OwnerRequests, ownerRequests()},
+		{"owner-event", OwnerEvents, ownerEvents()},
+		{"runner-request", RunnerRequests, runnerRequests()},
+		{"runner-event", RunnerEvents, runnerEvents()},
+		{"egress-request", EgressRequests, egressRequests()},
+		{"egress-event", EgressEvents, egressEvents()},
+	}
 }
 
 func recordFamily(t testing.TB) family {
@@ -86,6 +98,28 @@ func recordFamily(t testing.TB) family {
 	for _, ex := range recordExamples() {
 		for i, r := range []Record{ex.full, ex.min} {
 			b, err := EncodeRecord(exHeaders[i], r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fam.examples = append(fam.examples, goldenExample{r.Kind(), []string{"full", "min"}[i], b})
+		}
+	}
+	return fam
+}
+
+func auditFamily(t testing.TB) family {
+	t.Helper()
+	fam := family{dir: fmt.Sprintf("audit/v%d", AuditVersion), tags: AuditKinds(), again: func(b []byte) (string, []byte, error) {
+		h, r, err := DecodeAudit(b)
+		if err != nil {
+			return "", nil, err
+		}
+		out, err := EncodeAudit(h, r)
+		return r.Kind(), out, err
+	}}
+	for _, ex := range auditExamples() {
+		for i, r := range []AuditRecord{ex.full, ex.min} {
+			b, err := EncodeAudit(AuditHeader{exHeaders[i].N, exHeaders[i].Time, []string{exHash, NoHash}[i]}, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,10 +235,9 @@ func goldenFiles(t testing.TB, dir string) []string {
 func TestGoldensStayReadable(t *testing.T) {
 	for _, f := range families(t) {
 		// Of records every version that there ever was.
-		isRecord := strings.HasPrefix(f.dir, "record/")
-		dir := f.dir
-		if isRecord {
-			dir = "record"
+		dir, versioned := f.dir, false
+		if parent, _, ok := strings.Cut(f.dir, "/v"); ok {
+			dir, versioned = parent, true
 		}
 		files := goldenFiles(t, dir)
 		if len(files) < len(f.tags) {
@@ -224,8 +257,11 @@ func TestGoldensStayReadable(t *testing.T) {
 			if !strings.HasPrefix(filepath.Base(path), tag+".") {
 				t.Errorf("%s holds a %s", path, tag)
 			}
-			if isRecord {
+			switch {
+			case dir == "record":
 				checkTrusted(t, b)
+			case versioned:
+				checkTrustedAudit(t, b)
 			}
 		}
 	}
@@ -243,10 +279,13 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: the minimal example sets %s", name, f)
 		}
 	}
-	for _, list := range [][]example[Message]{loopRequests(), loopEvents(), brokerRequests(), brokerEvents()} {
-		for _, ex := range list {
-			check(ex.full.Tag(), ex.full, ex.min)
+	for _, f := range unionFamilies() {
+		for _, ex := range f.examples {
+			check(f.dir+": "+ex.full.Tag(), ex.full, ex.min)
 		}
+	}
+	for _, ex := range auditExamples() {
+		check("audit: "+ex.full.Kind(), ex.full, ex.min)
 	}
 	for _, ex := range recordExamples() {
 		check(ex.full.Kind(), ex.full, ex.min)

@@ -42,6 +42,14 @@ func CheckToken(s string) error {
 	return nil
 }
 
+// CheckHash reports whether s is a SHA-256 in hex: [0-9a-f]{64}.
+func CheckHash(s string) error {
+	if len(s) != 64 || strings.Trim(s, "0123456789abcdef") != "" {
+		return fmt.Errorf("%w: a hash has 64 hex digits in lower case", ErrID)
+	}
+	return nil
+}
+
 // A CallID names one tool call by its place in the session log, so that it is
 // the same before and after a crash: session, epoch (from 1), number of the
 // assistant record in the epoch's log, index of the call in that message.

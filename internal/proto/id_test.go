@@ -25,6 +25,19 @@ func TestParseCallID(t *testing.T) {
 	}
 }
 
+func TestCheckHash(t *testing.T) {
+	for _, s := range []string{exHash, NoHash} {
+		if err := CheckHash(s); err != nil {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+	for _, s := range []string{"", exHash[1:], exHash + "0", strings.ToUpper(exHash), "g" + exHash[1:], exHash[1:] + "\n", exHash[1:32] + "-" + exHash[32:], exHash[2:] + "é"} {
+		if err := CheckHash(s); !errors.Is(err, ErrID) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
+
 func TestParseTime(t *testing.T) {
 	for _, s := range []string{exTime, "0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "2024-02-29T00:00:00.000Z"} {
 		if got, err := ParseTime(s); err != nil || Time(got) != s {

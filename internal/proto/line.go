@@ -60,8 +60,8 @@ func CheckRaw(v jsontext.Value) error {
 // {"v":1,"n":N,"time":"…","kind":"…",…}. It refuses a raw member that would not
 // come back byte for byte (see [CheckRaw]): what is in the log is what is sent.
 func EncodeRecord(h Header, r Record) ([]byte, error) {
-	if y := h.Time.UTC().Year(); h.N < 0 || y < 0 || y > 9999 {
-		return nil, fmt.Errorf("%w: %s: number %d, year %d", ErrRecord, r.Kind(), h.N, y)
+	if err := checkHeader(h, r.Kind()); err != nil {
+		return nil, err
 	}
 	body, err := strict.Marshal(r)
 	if err != nil {
@@ -72,15 +72,26 @@ func EncodeRecord(h Header, r Record) ([]byte, error) {
 			return nil, fmt.Errorf("record %s: %w", r.Kind(), err)
 		}
 	}
-	b := make([]byte, 0, len(body)+100)
+	b := appendHeader(make([]byte, 0, len(body)+100), RecordVersion, h)
+	return appendTagged(b, "kind", r.Kind(), body), nil
+}
+
+func checkHeader(h Header, kind string) error {
+	if y := h.Time.UTC().Year(); h.N < 0 || y < 0 || y > 9999 {
+		return fmt.Errorf("%w: %s: number %d, year %d", ErrRecord, kind, h.N, y)
+	}
+	return nil
+}
+
+// appendHeader appends {"v":1,"n":N,"time":"…", with what follows to come.
+func appendHeader(b []byte, version int, h Header) []byte {
 	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, RecordVersion, 10)
+	b = strconv.AppendInt(b, int64(version), 10)
 	b = append(b, `,"n":`...)
 	b = strconv.AppendInt(b, h.N, 10)
 	b = append(b, `,"time":"`...)
 	b = h.Time.UTC().AppendFormat(b, timeForm)
-	b = append(b, `",`...)
-	return appendTagged(b, "kind", r.Kind(), body), nil
+	return append(b, `",`...)
 }
 
 // DecodeRecord reads one log line. The result is a pointer and shares no memory
@@ -166,33 +177,42 @@ func newRecord(line []byte) (Header, Record, []byte, error) {
 }
 
 func cutHeader(line []byte) (h Header, kind string, rest []byte, err error) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"v":`))
-	version, rest, ok2 := bytes.Cut(rest, []byte(","))
-	v, err := strconv.ParseUint(string(version), 10, 31)
-	if !ok || !ok2 || err != nil {
-		return h, "", nil, fmt.Errorf("%w: no version", ErrRecord)
+	h, rest, err = cutNumber(line, RecordVersion)
+	if err != nil {
+		return h, "", nil, err
 	}
-	if v != RecordVersion { // whatever else such a line holds
-		return h, "", nil, fmt.Errorf("%w %d, this program knows %d", ErrVersion, v, RecordVersion)
-	}
-	if len(version) != len(strconv.Itoa(RecordVersion)) {
-		return h, "", nil, fmt.Errorf("%w: malformed version", ErrRecord)
-	}
-	rest, ok = bytes.CutPrefix(rest, []byte(`"n":`))
-	n, rest, ok2 := bytes.Cut(rest, []byte(`,"time":"`))
-	if !ok || !ok2 || len(rest) < len(timeForm)+2 || rest[len(timeForm)] != '"' || rest[len(timeForm)+1] != ',' {
-		return h, "", nil, fmt.Errorf("%w: no number or time", ErrRecord)
-	}
-	h.N, err = strconv.ParseInt(string(n), 10, 64)
-	if err != nil || h.N < 0 || strconv.FormatInt(h.N, 10) != string(n) {
-		return h, "", nil, fmt.Errorf("%w: bad number", ErrRecord)
-	}
-	if h.Time, err = ParseTime(string(rest[:len(timeForm)])); err != nil {
-		return h, "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
-	}
-	kind, rest, err = cutTag(rest[len(timeForm)+2:], "kind")
+	kind, rest, err = cutTag(rest, "kind")
 	if err != nil {
 		return h, "", nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return h, kind, rest, nil
+}
+
+// cutNumber undoes appendHeader.
+func cutNumber(line []byte, known int) (h Header, rest []byte, err error) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"v":`))
+	version, rest, ok2 := bytes.Cut(rest, []byte(","))
+	v, err := strconv.ParseUint(string(version), 10, 31)
+	if !ok || !ok2 || err != nil {
+		return h, nil, fmt.Errorf("%w: no version", ErrRecord)
+	}
+	if v != uint64(known) { // whatever else such a line holds
+		return h, nil, fmt.Errorf("%w %d, this program knows %d", ErrVersion, v, known)
+	}
+	if len(version) != len(strconv.Itoa(known)) {
+		return h, nil, fmt.Errorf("%w: malformed version", ErrRecord)
+	}
+	rest, ok = bytes.CutPrefix(rest, []byte(`"n":`))
+	n, rest, ok2 := bytes.Cut(rest, []byte(`,"time":"`))
+	if !ok || !ok2 || len(rest) < len(timeForm)+2 || rest[len(timeForm)] != '"' || rest[len(timeForm)+1] != ',' {
+		return h, nil, fmt.Errorf("%w: no number or time", ErrRecord)
+	}
+	h.N, err = strconv.ParseInt(string(n), 10, 64)
+	if err != nil || h.N < 0 || strconv.FormatInt(h.N, 10) != string(n) {
+		return h, nil, fmt.Errorf("%w: bad number", ErrRecord)
+	}
+	if h.Time, err = ParseTime(string(rest[:len(timeForm)])); err != nil {
+		return h, nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return h, rest[len(timeForm)+2:], nil
 }

@@ -77,6 +77,7 @@ type Tool struct {
 	Untrusted bool           `json:"untrusted,omitzero"`
 	Dropped   int64          `json:"dropped,omitzero"` // bytes that the model does not see
 	MS        int64          `json:"ms,omitzero"`
+	Head      AuditHead      `json:"head,omitzero"` // of the audit log, with this result in it
 	Message   jsontext.Value `json:"message"`
 }
 
@@ -182,9 +183,12 @@ func (r *Queued) Validate() error {
 // Validate checks the message.
 func (r *Assistant) Validate() error { return rawKind("message", r.Message, '{') }
 
-// Validate checks the call id, the enums and the message.
+// Validate checks the call id, the enums, the head and the message.
 func (r *Tool) Validate() error {
 	_, err := ParseCallID(r.Call)
+	if r.Head != (AuditHead{}) {
+		err = errors.Join(err, r.Head.Validate())
+	}
 	return errors.Join(err, checkResult(r.Outcome, r.Code, r.Class), rawKind("message", r.Message, '{'), nonNegative(r.Dropped, r.MS))
 }
 
