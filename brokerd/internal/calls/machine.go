@@ -1,0 +1,322 @@
+// Package calls is the life of a tool call in brokerd: a pure state machine,
+// the fold of the audit log that says which calls there were, and the results
+// that are kept until loopd has them.
+//
+// [Next] guarantees, whatever comes in whatever order, that a call is decided
+// once, that it runs at most once and only after a decision or an approval
+// allowed it, and that each call that was decided comes to one end. It does no
+// I/O and knows no clock: a driver carries out the effects, one at a time, and
+// tells what came of each.
+package calls
+
+import (
+	"errors"
+	"fmt"
+
+	"boxmaker/internal/proto"
+)
+
+// ErrOrder reports an event that cannot come now.
+var ErrOrder = errors.New("calls: event out of order")
+
+// Phase says which effect is under way.
+type Phase int
+
+// Phases.
+const (
+	Fresh      Phase = iota
+	Deciding         // grants are asked; the decision goes on record
+	Previewing       // a container finds out what a write would change
+	Holding          // the approval is made durable
+	Waiting          // for the owner
+	Settling         // the end of the approval goes on record, and grants are asked again
+	Running          // in its container
+	Sealing          // secrets are taken out of the result, and the session's taint raised
+	Keeping          // the result is made durable
+	Recording        // the outcome goes on record
+	Ended            // there is a result
+	Gone             // and loopd has it
+	Parked           // brokerd ends; the approval waits on after the next start
+)
+
+// State is where a call stands. The zero value is one that just came.
+type State struct {
+	Phase Phase
+	// Stop is why the call shall end early: stopped, halted, or unknown-fate if
+	// brokerd itself ends. Empty: it shall not.
+	Stop proto.Code
+}
+
+// An Event is what happened to a call.
+type Event interface{ event() }
+
+// Events. Each effect but Interrupt, Publish and Drop is answered by one.
+type (
+	// Begun: a call came that was never seen before.
+	Begun struct{}
+	// Ruled: the decision is on record.
+	Ruled struct {
+		Verdict proto.Verdict // allow, ask, deny
+		Preview bool          // there is something to preview
+	}
+	// Previewed: the preview has ended, well or not.
+	Previewed struct{}
+	// Held: the approval is durable.
+	Held struct{}
+	// Answered: the wait for the owner has ended.
+	Answered struct{ Verdict proto.Verdict }
+	// Settled: the end of the approval is on record.
+	Settled struct{ Allowed bool }
+	// Ran: the container has ended, or never started.
+	Ran struct{}
+	// Sealed: the result may leave.
+	Sealed struct{}
+	// Stored: the result is durable.
+	Stored struct{}
+	// Recorded: the outcome is on record.
+	Recorded struct{}
+	// Confirmed: loopd has logged the result.
+	Confirmed struct{}
+
+	// Cancelled: the owner stopped the turn (stopped) or everything (halted).
+	Cancelled struct{ Code proto.Code }
+	// Ending: brokerd is told to end.
+	Ending struct{}
+
+	// Found, Lost and Pending are what a start makes of a call that the audit
+	// log has no end of: its result was kept; nothing is known; its approval
+	// waits.
+	Found   struct{}
+	Lost    struct{}
+	Pending struct{}
+)
+
+// An Effect is what the driver shall do now.
+type Effect interface{ effect() }
+
+// Effects.
+type (
+	// Decide asks the grants.
+	Decide struct{}
+	// Preview runs the preview that the decision allowed.
+	Preview struct{}
+	// Hold makes the approval durable.
+	Hold struct{}
+	// Wait waits for the owner, or the expiry.
+	Wait struct{}
+	// Settle puts the end of the approval on record. Code says why it was
+	// withdrawn.
+	Settle struct {
+		Verdict proto.Verdict
+		Code    proto.Code
+	}
+	// Run runs the call.
+	Run struct{}
+	// Interrupt ends the effect that is under way.
+	Interrupt struct{}
+	// Make makes the result of a call that did not run, or perhaps ran.
+	Make struct {
+		Outcome proto.CallOutcome
+		Code    proto.Code
+	}
+	// Seal makes the result fit to leave.
+	Seal struct{}
+	// Keep makes the result durable.
+	Keep struct{}
+	// Record puts the outcome on record.
+	Record struct{}
+	// Publish gives the result to those who wait.
+	Publish struct{}
+	// Drop forgets the kept result.
+	Drop struct{}
+)
+
+// Next folds one event into the state of a call and says what to do.
+func Next(s State, e Event) (State, []Effect, error) {
+	switch e := e.(type) {
+	case Cancelled:
+		return s.stop(e.Code)
+	case Ending:
+		if s.Phase == Waiting {
+			s.Phase = Parked
+			return s, []Effect{Interrupt{}}, nil
+		}
+		return s.stop(proto.CodeUnknownFate)
+	}
+	if _, late := e.(Answered); s.Phase == Parked || late && s.Stop != "" {
+		return s, nil, nil // the next start goes on; an answer that came too late
+	}
+	next, effects := s.follow(e)
+	if effects == nil {
+		return s, nil, fmt.Errorf("%w: %T in phase %d", ErrOrder, e, s.Phase)
+	}
+	return next, effects, nil
+}
+
+// follow gives no effects for an event that cannot come now.
+func (s State) follow(e Event) (State, []Effect) {
+	to := func(p Phase, effects ...Effect) (State, []Effect) {
+		s.Phase = p
+		return s, effects
+	}
+	switch e := e.(type) {
+	case Begun:
+		if s.Phase == Fresh {
+			return to(Deciding, Decide{})
+		}
+	case Found:
+		if s.Phase == Fresh {
+			return to(Recording, Record{})
+		}
+	case Lost:
+		if s.Phase == Fresh {
+			return to(Keeping, Make{Outcome: proto.CallUnknown, Code: proto.CodeUnknownFate}, Keep{})
+		}
+	case Pending:
+		if s.Phase == Fresh {
+			return to(Waiting, Wait{})
+		}
+	case Ruled:
+		if s.Phase == Deciding {
+			return s.ruled(e)
+		}
+	case Previewed:
+		if s.Phase == Previewing {
+			return s.orWithdraw(Holding, Hold{})
+		}
+	case Held:
+		if s.Phase == Holding {
+			return s.orWithdraw(Waiting, Wait{})
+		}
+	case Answered:
+		if s.Phase == Waiting {
+			return to(Settling, Settle{Verdict: e.Verdict})
+		}
+	case Settled:
+		switch {
+		case s.Phase == Settling && e.Allowed:
+			return s.run()
+		case s.Phase == Settling:
+			return to(Ended, Publish{})
+		}
+	case Ran:
+		if s.Phase == Running {
+			return to(Sealing, Seal{})
+		}
+	case Sealed:
+		if s.Phase == Sealing {
+			return to(Keeping, Keep{})
+		}
+	case Stored:
+		if s.Phase == Keeping {
+			return to(Recording, Record{})
+		}
+	case Recorded:
+		if s.Phase == Recording {
+			return to(Ended, Publish{})
+		}
+	case Confirmed:
+		if s.Phase == Ended {
+			return to(Gone, Drop{})
+		}
+	}
+	return s, nil
+}
+
+func (s State) ruled(e Ruled) (State, []Effect) {
+	switch e.Verdict {
+	case proto.VerdictAllow:
+		return s.run()
+	case proto.VerdictAsk:
+		if e.Preview {
+			return s.orWithdraw(Previewing, Preview{})
+		}
+		return s.orWithdraw(Holding, Hold{})
+	case proto.VerdictDeny:
+		s.Phase = Ended
+		return s, []Effect{Publish{}}
+	default:
+		return s, nil
+	}
+}
+
+// run starts an allowed call, unless it shall not run any more.
+func (s State) run() (State, []Effect) {
+	if s.Stop != "" {
+		s.Phase = Keeping
+		return s, []Effect{Make{Outcome: proto.CallDenied, Code: s.notRun()}, Keep{}}
+	}
+	s.Phase = Running
+	return s, []Effect{Run{}}
+}
+
+// orWithdraw goes on with an approval, unless nobody wants it any more.
+func (s State) orWithdraw(p Phase, e Effect) (State, []Effect) {
+	if s.Stop != "" {
+		s.Phase = Settling
+		return s, []Effect{Settle{Verdict: proto.VerdictWithdrawn, Code: s.notRun()}}
+	}
+	s.Phase = p
+	return s, []Effect{e}
+}
+
+// notRun is the code of a call that was stopped before it ran.
+func (s State) notRun() proto.Code {
+	if s.Stop == proto.CodeUnknownFate { // but its fate is known: it did not run
+		return proto.CodeInternal
+	}
+	return s.Stop
+}
+
+// stop notes that the call shall end. What cannot be stopped any more goes on.
+func (s State) stop(code proto.Code) (State, []Effect, error) {
+	if s.Stop != "" {
+		return s, nil, nil
+	}
+	switch s.Phase {
+	case Fresh, Sealing, Keeping, Recording, Ended, Gone, Parked:
+		return s, nil, nil
+	case Deciding, Holding, Settling:
+		s.Stop = code
+		return s, nil, nil
+	case Previewing, Running:
+		s.Stop = code
+		return s, []Effect{Interrupt{}}, nil
+	case Waiting:
+		s.Stop, s.Phase = code, Settling
+		return s, []Effect{Interrupt{}, Settle{Verdict: proto.VerdictWithdrawn, Code: s.notRun()}}, nil
+	default:
+		return s, nil, fmt.Errorf("calls: no rule for a stop in phase %d", s.Phase)
+	}
+}
+
+func (Begun) event()     {}
+func (Ruled) event()     {}
+func (Previewed) event() {}
+func (Held) event()      {}
+func (Answered) event()  {}
+func (Settled) event()   {}
+func (Ran) event()       {}
+func (Sealed) event()    {}
+func (Stored) event()      {}
+func (Recorded) event()  {}
+func (Confirmed) event() {}
+func (Cancelled) event() {}
+func (Ending) event()    {}
+func (Found) event()     {}
+func (Lost) event()      {}
+func (Pending) event()   {}
+
+func (Decide) effect()    {}
+func (Preview) effect()   {}
+func (Hold) effect()      {}
+func (Wait) effect()      {}
+func (Settle) effect()    {}
+func (Run) effect()       {}
+func (Interrupt) effect() {}
+func (Make) effect()      {}
+func (Seal) effect()      {}
+func (Keep) effect()      {}
+func (Record) effect()    {}
+func (Publish) effect()   {}
+func (Drop) effect()      {}
