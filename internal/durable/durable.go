@@ -38,6 +38,35 @@ func replace(root *os.Root, name string, data []byte, perm fs.FileMode, step ste
 	})
 }
 
+// WriteFileAs is [WriteFile] for a file that belongs to the user uid. The name
+// never shows a file of another owner: a program that reads as uid can always
+// read it. Only root may give files away.
+//
+//	openat(tmp, O_CREAT|O_EXCL) fchmod write fsync close
+//	fchownat(tmp) fsync(tmp) renameat(tmp, name) fsync(dir)
+func WriteFileAs(root *os.Root, name string, data []byte, perm fs.FileMode, uid int) error {
+	if uid == os.Geteuid() {
+		return WriteFile(root, name, data, perm)
+	}
+	return viaTemp(root, name, data, perm, do, func(tmp string) error {
+		if err := give(root, tmp, uid); err != nil {
+			return err
+		}
+		return root.Rename(tmp, name)
+	})
+}
+
+func give(root *os.Root, name string, uid int) error {
+	f, err := root.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err = f.Chown(uid, -1); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
 // Create makes a new file name with data, and fails with an error that is
 // [fs.ErrExist] if there is one. The file appears under its name only once it
 // is whole. The file system must know hard links.

@@ -144,3 +144,33 @@ func TestMkdir(t *testing.T) {
 		t.Fatalf("%v, %v", fi.Mode(), err)
 	}
 }
+
+// TestWriteFileAs: the file belongs to whom it is for from its first moment.
+func TestWriteFileAs(t *testing.T) {
+	uid := os.Geteuid()
+	if uid == 0 {
+		uid = 65534
+	}
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, content := range []string{"first", "second"} {
+		if err := durable.WriteFileAs(root, "f", []byte(content), 0o600, uid); err != nil {
+			t.Fatal(err)
+		}
+		fi, err := root.Stat("f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := root.ReadFile("f")
+		if st, ok := fi.Sys().(*syscall.Stat_t); err != nil || !ok || int(st.Uid) != uid || fi.Mode() != 0o600 || string(got) != content {
+			t.Errorf("%q of uid %d, mode %v, %v", got, st.Uid, fi.Mode(), err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
+		t.Errorf("left behind %q", left)
+	}
+}
