@@ -24,6 +24,15 @@ var proxyFile string
 //go:embed files/loopd.toml
 var loopdFile string
 
+//go:embed files/brokerd.toml
+var brokerFile string
+
+//go:embed files/runnerd.toml
+var runnerFile string
+
+//go:embed files/egressd.toml
+var egressFile string
+
 //go:embed files/system.md
 var promptFile string
 
@@ -47,7 +56,8 @@ type Job struct {
 // A Report says what init did, in lines for the owner.
 type Report struct {
 	Fresh   bool     // nothing was there
-	Changes []string // "config/bxctl.toml: model.kind: \"practice\" -> \"llama\""
+	Changes []string // in the configuration: "bxctl.toml: model.kind: \"practice\" -> \"llama\""
+	Made    []string // elsewhere: "grants: 7 examples, in /home/me/.config/boxmaker/grants"
 	Kind    Kind     // what is served now
 	Target  string   // address or file of Kind
 }
@@ -59,10 +69,8 @@ func (j Job) Run() (Report, error) {
 		return Report{}, err
 	}
 	l := j.Layout
-	for _, dir := range []string{l.Config, l.Sessions, l.Run, l.Log} {
-		if err := makeDir(dir); err != nil {
-			return Report{}, err
-		}
+	if err := makeFolders(l); err != nil {
+		return Report{}, err
 	}
 	root, err := os.OpenRoot(l.Config)
 	if err != nil {
@@ -78,13 +86,28 @@ func (j Job) Run() (Report, error) {
 			return r, err
 		}
 	}
-	return r, j.readBack(&r)
+	if err := j.readBack(&r); err != nil {
+		return r, err
+	}
+	return r, j.authority(&r)
 }
 
-// files brings each of the three files up to the choice.
+// configFiles are the files of the config folder, as they are when new.
+func configFiles() []struct{ name, text string } {
+	return []struct{ name, text string }{
+		{FileBxctl, bxctlFile},
+		{FileProxy, proxyFile},
+		{FileLoopd, loopdFile},
+		{FileBroker, brokerFile},
+		{FileRunner, runnerFile},
+		{FileEgress, egressFile},
+	}
+}
+
+// files brings each of the files up to the choice.
 func (j Job) files(root *os.Root) (Report, error) {
 	r := Report{Fresh: true}
-	for _, f := range []struct{ name, text string }{{FileBxctl, bxctlFile}, {FileProxy, proxyFile}, {FileLoopd, loopdFile}} {
+	for _, f := range configFiles() {
 		old, err := readIn(root, f.name)
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err != nil && !missing {

@@ -14,10 +14,16 @@ import (
 
 func layout(t *testing.T) config.Layout {
 	home := filepath.Join(t.TempDir(), "box")
-	return config.Layout{
-		Home: home, Config: filepath.Join(home, "config"), Grants: filepath.Join(home, "grants"),
-		Sessions: filepath.Join(home, "sessions"), Run: filepath.Join(home, "run"), Log: filepath.Join(home, "log"),
+	l, err := config.Locate(func(name string) string {
+		if name == "BOXMAKER_HOME" {
+			return home
+		}
+		return ""
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return l
 }
 
 func run(t *testing.T, j Job) Report {
@@ -116,15 +122,23 @@ func TestSetKey(t *testing.T) {
 func TestFreshInstallation(t *testing.T) {
 	l := layout(t)
 	r := run(t, Job{Layout: l})
-	if !r.Fresh || r.Kind != Practice || len(r.Changes) != 3 {
+	if !r.Fresh || r.Kind != Practice || len(r.Changes) != 6 || len(r.Made) != 2 {
 		t.Errorf("report %+v", r)
 	}
-	for _, dir := range []string{l.Home, l.Config, l.Sessions, l.Run, l.Log} {
-		if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+	for _, dir := range append([]string{l.Home, l.Workspace, l.Grants}, Folders(l)...) {
+		want := os.FileMode(0o700)
+		switch {
+		case os.Geteuid() != 0:
+		case dir == l.Home:
+			want = 0o711
+		case dir == l.Grants:
+			want = 0o750
+		}
+		if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", dir, st.Mode(), err)
 		}
 	}
-	for _, name := range []string{FileBxctl, FileProxy, FileLoopd} {
+	for _, name := range []string{FileBxctl, FileProxy, FileLoopd, FileBroker, FileRunner, FileEgress} {
 		if st, err := os.Stat(filepath.Join(l.Config, name)); err != nil || st.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
@@ -134,7 +148,7 @@ func TestFreshInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := DefaultSettings(); s.Model.Kind != want.Model.Kind || s.Model.Slots != want.Model.Slots || s.Model.Context != want.Model.Context ||
-		s.Model.KV != want.Model.KV || s.Practice.Slots != want.Practice.Slots || s.Practice.Context != want.Practice.Context || p != DefaultProxy() {
+		s.Model.KV != want.Model.KV || s.Practice.Slots != want.Practice.Slots || s.Practice.Context != want.Practice.Context || p != DefaultProxy() || s.Tools != want.Tools {
 		t.Errorf("the files say something else than the defaults: %+v %+v", s, p)
 	}
 	if s.UID("loopd") != 62102 || s.UID("llama") != 62104 {

@@ -21,8 +21,12 @@ func TestMain(m *testing.M) {
 
 func input(t *testing.T, root bool, kind setup.Kind) Input {
 	t.Helper()
-	l := config.Layout{Home: "/srv/box maker", Config: "/srv/box maker/config", Grants: "/srv/box maker/grants", Sessions: "/srv/box maker/sessions", Run: "/run/b", Log: "/srv/box maker/log"}
+	l := config.Layout{
+		Home: "/srv/box maker", Config: "/srv/box maker/config", Grants: "/srv/box maker/grants", Sessions: "/srv/box maker/sessions", Run: "/run/b", Log: "/srv/box maker/log",
+		Audit: "/srv/box maker/audit", Broker: "/srv/box maker/broker", Secrets: "/srv/box maker/secrets", Keys: "/srv/box maker/keys", Anchors: "/srv/box maker/anchors", Workspace: "/srv/box maker/workspace",
+	}
 	s := setup.DefaultSettings()
+	s.Tools.Enabled = true
 	s.Model.Kind, s.Model.File = kind, "/models/a $x.gguf"
 	p := setup.DefaultProxy()
 	p.Upstream = "http://127.0.0.1:8080"

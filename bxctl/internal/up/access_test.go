@@ -14,33 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session logs become loopd's, but no file that a link leads to.
-func TestOwnSessions(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root gives files away")
-	}
-	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "secret")
-	for _, p := range []string{outside, filepath.Join(dir, "a.jsonl")} {
-		if err := os.WriteFile(p, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Link(outside, filepath.Join(dir, "hard")); err != nil {
-		t.Skip(err) // another file system
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "soft")); err != nil {
-		t.Fatal(err)
-	}
-	if err := ownSessions(dir, 62102); err != nil {
-		t.Fatal(err)
-	}
-	for p, want := range map[string]uint32{outside: 0, dir: 62102, filepath.Join(dir, "a.jsonl"): 62102} {
-		if st, err := os.Stat(p); err != nil || st.Sys().(*syscall.Stat_t).Uid != want {
-			t.Errorf("%s: %v", p, err)
-		}
-	}
-}
-
 // A socket of root's opens for one uid, and stays closed to others.
 func TestOpenSocket(t *testing.T) {
 	if os.Geteuid() != 0 {

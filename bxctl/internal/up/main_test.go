@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		fakeBxctl()
 	case "loopd":
 		fakeLoopd()
-	case "practice", "inferproxy", "serve":
+	case "practice", "inferproxy", "brokerd", "runnerd", "egressd", "serve":
 		fmt.Println(name + ": up")
 		serve()
 	case "stubborn":

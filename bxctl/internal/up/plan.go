@@ -31,6 +31,7 @@ type Role struct {
 	Env     []string
 	Sockets []Socket // up listens and hands them over, from descriptor 3
 	Makes   string   // socket that the program makes itself; removed before each start
+	Folders []Folder // in the run folder, for what it makes itself
 	UID     uint32   // that it ends up with; as root only
 	Isolate bool     // in a network namespace without devices
 	Loud    bool     // its log shows on the terminal
@@ -42,6 +43,14 @@ type Socket struct {
 	Name   string // as the role asks for it
 	Client string // role, or bxctl
 	File   string
+}
+
+// A Folder is one of a role's own, in the run folder.
+type Folder struct {
+	Path string // from the run folder
+	// Client is the role that may pass through and use sockets in it, of which
+	// none is left when up starts. Empty: it is private, and outlives up.
+	Client string
 }
 
 // Input is what Plan works from.
@@ -62,7 +71,13 @@ const (
 	roleLoopd    = "loopd"
 	rolePractice = "practice"
 	roleLlama    = "llama"
+	roleBroker   = "brokerd"
+	roleRunner   = "runnerd"
+	roleEgress   = "egressd"
 )
+
+// toolkit is the program inside containers; it is no role.
+const toolkit = "toolkit"
 
 // Plan gives the roles in the order in which they start. All roles run in the
 // run folder and name sockets by relative paths: those are never too long for
@@ -70,6 +85,9 @@ const (
 // could not walk down to the home.
 func Plan(in Input) ([]Role, error) {
 	var roles []Role
+	if in.Settings.Tools.Enabled { // from the far end, so that each finds what it needs
+		roles = append(roles, in.egress(), in.runner(), in.broker())
+	}
 	upstream := ""
 	switch in.Settings.Model.Kind {
 	case setup.Practice:
@@ -129,11 +147,7 @@ func (in Input) proxy(upstream string) (Role, error) {
 		in.beside(roleProxy), "-listen", in.rel(roleProxy, roleLoopd, "infer"), "-upstream", upstream,
 		"-conns", strconv.Itoa(in.Proxy.Conns), "-rate", strconv.Itoa(in.Proxy.Rate),
 	}
-	peer := in.Owner
-	if in.Root {
-		peer = in.Settings.UID(roleLoopd)
-	}
-	args = append(args, "-peer", uid(peer))
+	args = append(args, "-peer", in.peer(roleLoopd))
 	r := in.confined(roleProxy, args, reach...)
 	r.Isolate = reach[0] == "-no-network"
 	r.Sockets = []Socket{{Name: "infer", Client: roleLoopd, File: "infer"}}
@@ -142,17 +156,11 @@ func (in Input) proxy(upstream string) (Role, error) {
 }
 
 func (in Input) loopd() Role {
-	r := Role{Name: roleLoopd, Path: in.beside(roleLoopd), Env: in.env(), Isolate: true, Loud: true, Grace: 5 * time.Second}
-	r.Args = []string{
-		"-config", filepath.Join(in.Layout.Config, setup.FileLoopd), "-sessions", in.Layout.Sessions,
-		"-infer", in.rel(roleProxy, roleLoopd, "infer"), "-broker", in.rel("brokerd", roleLoopd, "broker"),
-		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner), "-die-with-parent",
-	}
+	r := in.daemon(roleLoopd, setup.FileLoopd, "-sessions", in.Layout.Sessions,
+		"-infer", in.rel(roleProxy, roleLoopd, "infer"), "-broker", in.rel(roleBroker, roleLoopd, "broker"),
+		"-listen", in.rel(roleLoopd, "bxctl", "loop"), "-peer", uid(in.Owner))
+	r.Isolate, r.Grace = true, 5*time.Second
 	r.Sockets = []Socket{{Name: "loop", Client: "bxctl", File: "loop"}}
-	if in.Root {
-		r.UID = in.Settings.UID(roleLoopd)
-		r.Args = append(r.Args, "-uid", uid(r.UID))
-	}
 	return r
 }
 
@@ -215,6 +223,26 @@ func pass(environ []string, names ...string) []string {
 		}
 	}
 	return out
+}
+
+// daemon makes a role of a program that confines itself.
+func (in Input) daemon(name, file string, args ...string) Role {
+	r := Role{Name: name, Path: in.beside(name), Env: in.env(), Loud: true, Grace: 3 * time.Second}
+	r.Args = append([]string{"-config", filepath.Join(in.Layout.Config, file)}, args...)
+	r.Args = append(r.Args, "-die-with-parent")
+	if in.Root {
+		r.UID = in.Settings.UID(name)
+		r.Args = append(r.Args, "-uid", uid(r.UID))
+	}
+	return r
+}
+
+// peer is the uid of a role that connects.
+func (in Input) peer(role string) string {
+	if in.Root {
+		return uid(in.Settings.UID(role))
+	}
+	return uid(in.Owner)
 }
 
 // beside gives the path of a program in bxctl's own folder.

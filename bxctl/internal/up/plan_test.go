@@ -35,11 +35,15 @@ func golden(t *testing.T, name, got string) {
 
 func input(kind setup.Kind) Input {
 	in := Input{
-		Layout:   config.Layout{Home: "/h", Config: "/h/config", Sessions: "/h/sessions", Run: "/h/run", Log: "/h/log"},
+		Layout: config.Layout{
+			Home: "/h", Config: "/h/config", Grants: "/h/grants", Sessions: "/h/sessions", Run: "/h/run", Log: "/h/log",
+			Audit: "/h/audit", Broker: "/h/broker", Secrets: "/h/secrets", Keys: "/k", Anchors: "/h/anchors", Workspace: "/h/workspace",
+		},
 		Settings: setup.DefaultSettings(), Proxy: setup.DefaultProxy(), Self: "/bin/bxctl", Llama: "/opt/llama-server", Owner: 1000,
-		Environ: []string{"PATH=/usr/bin", "TZ=Europe/Berlin", "API_KEY=secret", "CUDA_VISIBLE_DEVICES=0", "LLAMA_ARG_HOST=0.0.0.0", "HOME=/home/me"},
+		Environ: []string{"PATH=/usr/bin", "TZ=Europe/Berlin", "API_KEY=hunter2", "CUDA_VISIBLE_DEVICES=0", "LLAMA_ARG_HOST=0.0.0.0", "HOME=/home/me"},
 	}
 	in.Settings.Model.Kind = kind
+	in.Settings.Tools.Enabled = true
 	in.Settings.Model.File = "/m/q.gguf"
 	in.Settings.Model.Args = []string{"-ngl", "99"}
 	in.Proxy.Upstream = "http://box.lan:8080"
@@ -53,8 +57,8 @@ func describe(roles []Role) string {
 		for _, a := range r.Args {
 			fmt.Fprintf(&b, "    %s\n", a)
 		}
-		fmt.Fprintf(&b, "  env %q\n  sockets %+v, makes %q\n  uid %d, isolate %v, loud %v, grace %v\n",
-			r.Env, r.Sockets, r.Makes, r.UID, r.Isolate, r.Loud, r.Grace)
+		fmt.Fprintf(&b, "  env %q\n  sockets %+v, makes %q, folders %+v\n  uid %d, isolate %v, loud %v, grace %v\n",
+			r.Env, r.Sockets, r.Makes, r.Folders, r.UID, r.Isolate, r.Loud, r.Grace)
 	}
 	return b.String()
 }
@@ -67,6 +71,7 @@ func TestPlan(t *testing.T) {
 		{"practice", func() Input { return input(setup.Practice) }},
 		{"practice-root", func() Input { in := input(setup.Practice); in.Root, in.Owner = true, 0; return in }},
 		{"llama-root", func() Input { in := input(setup.Llama); in.Root, in.Owner = true, 0; return in }},
+		{"no-tools", func() Input { in := input(setup.Practice); in.Settings.Tools.Enabled = false; return in }},
 		{"upstream-name", func() Input { return input(setup.Upstream) }},
 		{"upstream-address", func() Input { in := input(setup.Upstream); in.Proxy.Upstream = "http://[::1]:9931"; return in }},
 		{"upstream-socket", func() Input { in := input(setup.Upstream); in.Proxy.Upstream = "unix:/run/l/l.sock"; return in }},
@@ -77,7 +82,7 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := describe(roles)
-			if strings.Contains(text, "secret") || strings.Contains(text, "0.0.0.0") {
+			if strings.Contains(text, "hunter2") || strings.Contains(text, "0.0.0.0") {
 				t.Errorf("up's environment leaks into a role:\n%s", text)
 			}
 			golden(t, "plan-"+c.name+".txt", text)

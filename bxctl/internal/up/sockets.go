@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"boxmaker/bxctl/internal/fault"
@@ -108,25 +109,14 @@ func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
 		return err
 	}
 	if !root {
-		dirs := []string{filepath.Dir(l.Socket("brokerd", roleLoopd, "broker"))}
-		for _, r := range roles {
-			if r.Makes != "" {
-				dirs = append(dirs, filepath.Join(l.Run, filepath.Dir(r.Makes)))
-			}
-		}
-		for _, d := range dirs {
-			if err := os.MkdirAll(d, 0o700); err != nil {
-				return err
-			}
-		}
-		return nil
+		return ownFolders(l, roles)
 	}
 	if err := os.Chmod(l.Run, 0o711); err != nil { //nolint:gosec // entered, not read
 		return err
 	}
 	for _, r := range roles {
 		dir := filepath.Join(l.Run, r.Name)
-		if err := os.RemoveAll(dir); err != nil {
+		if err := afresh(dir, r.Folders); err != nil {
 			return err
 		}
 		if err := passage(dir); err != nil {
@@ -137,8 +127,68 @@ func folders(l config.Layout, roles []Role, s setup.Settings, root bool) error {
 				return err
 			}
 		}
+		for _, f := range r.Folders {
+			if err := f.make(l.Run, r.UID, s); err != nil {
+				return err
+			}
+		}
 	}
 	return brokerFolder(l, s.UID(roleLoopd))
+}
+
+// afresh empties the folder of a role, but for what it keeps from run to run.
+func afresh(dir string, own []Folder) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return os.Remove(dir) // a link or a file in its place
+	}
+	for _, e := range entries {
+		kept := func(f Folder) bool { return f.Client == "" && filepath.Base(f.Path) == e.Name() }
+		if slices.ContainsFunc(own, kept) && e.IsDir() {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownFolders is the same for a user whose roles are all the user's own.
+func ownFolders(l config.Layout, roles []Role) error {
+	dirs := []string{filepath.Dir(l.Socket(roleBroker, roleLoopd, "broker"))}
+	for _, r := range roles {
+		if r.Makes != "" {
+			dirs = append(dirs, filepath.Join(l.Run, filepath.Dir(r.Makes)))
+		}
+		for _, f := range r.Folders {
+			dir := filepath.Join(l.Run, f.Path)
+			if f.Client != "" {
+				if err := os.RemoveAll(dir); err != nil {
+					return err
+				}
+			}
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes a role's own folder, as root.
+func (f Folder) make(run string, owner uint32, s setup.Settings) error {
+	dir := filepath.Join(run, f.Path)
+	if f.Client != "" {
+		return sharedFolder(dir, owner, s.UID(f.Client))
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Lchown(dir, int(owner), int(owner))
 }
 
 // passage is a folder that can be passed through and not read.
@@ -149,9 +199,9 @@ func passage(dir string) error {
 	return os.Chmod(dir, 0o711) //nolint:gosec // whatever the umask is
 }
 
-// brokerFolder is where loopd looks for a brokerd that is not started by up.
+// brokerFolder is where loopd looks for brokerd, whether up starts one or not.
 func brokerFolder(l config.Layout, uid uint32) error {
-	dir := filepath.Dir(l.Socket("brokerd", roleLoopd, "broker"))
+	dir := filepath.Dir(l.Socket(roleBroker, roleLoopd, "broker"))
 	if err := passage(filepath.Dir(dir)); err != nil {
 		return err
 	}
@@ -171,24 +221,4 @@ func sharedFolder(dir string, owner, client uint32) error {
 		return err
 	}
 	return os.Chmod(dir, 0o710|fs.ModeSetgid) //nolint:gosec // for the client's group
-}
-
-// ownSessions makes the session logs loopd's, where they are not. Links are
-// left alone: loopd could have made one to a file of somebody else.
-func ownSessions(dir string, uid uint32) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := root.Lstat(path)
-		if err != nil || !owned(info, uid) {
-			return err
-		}
-		return root.Lchown(path, int(uid), int(uid))
-	})
 }

@@ -20,7 +20,7 @@ const Target = "boxmaker.target"
 
 // Names lists the roles that up can run, and up itself.
 func Names() []string {
-	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd}
+	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd, roleBroker, roleRunner, roleEgress}
 }
 
 // Systemctl is the command that steers the units, for this user.

@@ -53,10 +53,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	syscall.Umask(maskSelf)
-	for _, dir := range []string{o.Layout.Run, o.Layout.Log, o.Layout.Sessions} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return broken("make the folder "+dir, err)
-		}
+	added, err := setup.Complete(o.Layout)
+	if err != nil {
+		return err
 	}
 	held, err := take(o.Layout)
 	if errors.Is(err, errLocked) && awaitEnding(ctx, o.Layout) {
@@ -77,6 +76,9 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(broken("open its log", err), held.release())
 	}
 	s := &session{o: o, in: in, roles: roles, out: newConsole(o, own)}
+	for _, path := range added {
+		s.out.say("wrote "+path+", which an earlier version had not", slog.LevelInfo, "wrote a missing file", "path", path)
+	}
 	err = s.run(ctx)
 	if err != nil {
 		s.out.own.Error("ended", "error", fault.Line(err))
@@ -166,6 +168,9 @@ func programs(roles []Role) error {
 	var need []string
 	for _, r := range roles {
 		need = append(need, r.Path, cmp.Or(r.Becomes, r.Path))
+		if r.Name == roleRunner {
+			need = append(need, filepath.Join(filepath.Dir(r.Path), toolkit))
+		}
 	}
 	for _, path := range need {
 		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
@@ -194,8 +199,8 @@ func (s *session) run(ctx context.Context) error {
 		return broken("make the folders of the sockets", err)
 	}
 	if s.in.Root {
-		if err := ownSessions(s.o.Layout.Sessions, s.in.Settings.UID(roleLoopd)); err != nil {
-			return broken("give the session logs to loopd's uid", err)
+		if err := setup.Own(s.o.Layout, s.in.Settings); err != nil {
+			return broken("give files to the uids of the roles", err)
 		}
 	}
 	st := newStarter()

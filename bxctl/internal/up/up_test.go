@@ -78,6 +78,7 @@ func newBox(t *testing.T) *box {
 	if _, err := (setup.Job{Layout: b.layout, Now: t0}).Run(); err != nil {
 		t.Fatal(err)
 	}
+	b.enableTools()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func newBox(t *testing.T) *box {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice"} {
+	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit"} {
 		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -109,6 +110,18 @@ func newBox(t *testing.T) *box {
 		os.RemoveAll(dir)
 	})
 	return b
+}
+
+// enableTools is to go once that is the default.
+func (b *box) enableTools() {
+	path := filepath.Join(b.layout.Config, setup.FileBxctl)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(text, []byte("enabled = false"), []byte("enabled = true"), 1), 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b *box) client() loop.Client {
@@ -210,7 +223,7 @@ func TestLife(t *testing.T) {
 	}
 	up = b.settled()
 	line, err := Down(t.Context(), b.layout, time.Now())
-	if err != nil || !strings.Contains(line, "practice, inferproxy, loopd") {
+	if err != nil || !strings.Contains(line, "egressd, runnerd, brokerd, practice, inferproxy, loopd") {
 		t.Errorf("down: %q, %v", line, err)
 	}
 	for _, r := range up.Roles {
@@ -235,6 +248,8 @@ func (b *box) checkFolders() {
 		uid                    uint32
 	}{
 		{"loopd", "bxctl", "loop", uint32(os.Geteuid())}, {"inferproxy", "loopd", "infer", 62102}, {"practice", "inferproxy", "llama", 62101},
+		{"brokerd", "loopd", "broker", 62102}, {"brokerd", "bxctl", "owner", uint32(os.Geteuid())},
+		{"runnerd", "brokerd", "runner", 62105}, {"egressd", "brokerd", "egress", 62105},
 	} {
 		sock := b.layout.Socket(c.listener, c.client, c.file)
 		for path, mode := range map[string]os.FileMode{sock: 0o600, filepath.Dir(sock): 0o700} {
@@ -252,8 +267,27 @@ func (b *box) checkFolders() {
 			}
 		}
 	}
-	if st, err := os.Stat(b.layout.Sessions); root && (err != nil || st.Sys().(*syscall.Stat_t).Uid != 62102) {
-		b.t.Errorf("sessions: %v, %v", st, err)
+	for _, c := range []struct {
+		path     string
+		mode     os.FileMode // as root; else 0700
+		uid, gid uint32
+	}{
+		{b.layout.Sessions, 0o700, 62102, 62102}, {b.layout.Audit, 0o700, 62105, 62105}, {b.layout.Keys, 0o700, 62105, 62105},
+		{b.layout.Workspace, 0o700, 62109, 62109}, {b.layout.Grants, 0o750, 0, 62105},
+		{filepath.Join(b.layout.Run, "egressd/doors"), 0o710, 62108, 62109}, {filepath.Join(b.layout.Run, "brokerd/doors"), 0o710, 62105, 62109},
+		{filepath.Join(b.layout.Run, "runnerd/bundles"), 0o700, 62109, 62109},
+	} {
+		st, err := os.Stat(c.path)
+		if err != nil {
+			b.t.Error(err)
+			continue
+		}
+		if !root {
+			c.mode, c.uid, c.gid = 0o700, uint32(os.Geteuid()), uint32(os.Getegid())
+		}
+		if sys := st.Sys().(*syscall.Stat_t); st.Mode().Perm() != c.mode || sys.Uid != c.uid || sys.Gid != c.gid {
+			b.t.Errorf("%s: mode %v, uid %d, gid %d", c.path, st.Mode(), sys.Uid, sys.Gid)
+		}
 	}
 }
 
