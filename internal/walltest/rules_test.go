@@ -16,6 +16,7 @@ var (
 	landlock   = []string{"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "golang.org/x/sys"}
 	cobra      = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
 	xsync      = []string{"golang.org/x/sync"}
+	ageModule  = []string{"filippo.io/age", "filippo.io/hpke", "golang.org/x/crypto"}
 	terminal   = []string{ // of the chat: screen, Markdown, plots
 		"charm.land/bubbletea/v2", "github.com/yuin/goldmark", "github.com/guptarohit/asciigraph",
 		"github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
@@ -31,8 +32,8 @@ var (
 // in no row, so that no program can link them.
 var links = map[string]rule{
 	"bxctl": {
-		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal),
-		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
+		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal, ageModule),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret"},
 	},
 	"loopd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -74,20 +75,26 @@ func (a *app) printReport(r setup.Report) {
 	case r.Fresh:
 		fmt.Fprintln(w, "Boxmaker is set up in "+a.layout.Home+".")
 		fmt.Fprintln(w, "  configuration  "+a.layout.Config)
-	case len(r.Changes) == 0:
+	case len(r.Changes) == 0 && len(r.Made) == 0:
 		fmt.Fprintln(w, "Boxmaker is set up in "+a.layout.Home+" already; nothing was changed.")
+	case len(r.Changes) == 0:
+		fmt.Fprintln(w, "Added to Boxmaker in "+a.layout.Home+":")
 	default:
 		fmt.Fprintln(w, "Changed in "+a.layout.Config+":")
 		for _, c := range r.Changes {
 			fmt.Fprintln(w, "  "+c)
 		}
 	}
+	for _, m := range r.Made {
+		name, text, _ := strings.Cut(m, ": ")
+		fmt.Fprintf(w, "  %-14s %s\n", name, text)
+	}
 	model := map[setup.Kind]string{
 		setup.Practice: "the practice model: rules, not a language model",
 		setup.Upstream: "llama-server at " + r.Target, setup.Llama: "llama-server with " + r.Target,
 	}
 	fmt.Fprintln(w, "  model          "+model[r.Kind])
-	if pid, err := up.Holder(a.layout); err == nil && pid != 0 && len(r.Changes) > 0 {
+	if pid, err := up.Holder(a.layout); err == nil && pid != 0 && len(r.Changes)+len(r.Made) > 0 {
 		fmt.Fprintln(w, "Boxmaker runs; take the change over with: bxctl down; bxctl up --detach")
 		return
 	}

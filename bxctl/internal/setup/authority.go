@@ -11,6 +11,7 @@ import (
 
 	"boxmaker/internal/config"
 	"boxmaker/internal/durable"
+	"boxmaker/internal/secret"
 )
 
 //go:embed files/grants/*.toml files/welcome.md
@@ -54,7 +55,25 @@ func Complete(l config.Layout) (added []string, err error) {
 		}
 		added = append(added, filepath.Join(l.Config, f.name))
 	}
-	return added, nil
+	made, err := makeStore(l)
+	return append(added, made...), err
+}
+
+// makeStore makes an empty store of secrets, and its key elsewhere, unless there
+// is a store: then its key may be anywhere, a systemd credential for instance.
+func makeStore(l config.Layout) (made []string, err error) {
+	if _, err := os.Lstat(filepath.Join(l.Secrets, secret.FileName)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilerr // brokerd and bxctl doctor look closer
+	}
+	c := secret.Config{Dir: l.Secrets, Key: secret.Key{File: filepath.Join(l.Keys, BrokerKey)}}
+	if os.Geteuid() == 0 {
+		s, _, err := Load(l)
+		if err != nil {
+			return nil, err
+		}
+		c.Owner = int(s.UID("brokerd"))
+	}
+	return secret.Create(c)
 }
 
 // authority makes what the owner's rights begin with: the workspace, the grants
@@ -88,6 +107,13 @@ func (j Job) authority(r *Report) error {
 	}
 	if made {
 		r.Made = append(r.Made, fmt.Sprintf("grants: %d examples about the workspace, in %s", grants, l.Grants))
+	}
+	files, err := makeStore(l)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		r.Made = append(r.Made, "secrets: none yet, in "+l.Secrets+"; their key is in "+l.Keys)
 	}
 	if os.Geteuid() != 0 {
 		return nil

@@ -71,8 +71,8 @@ func TestOlderInstallation(t *testing.T) {
 		added  int
 		grants bool
 	}{
-		{"up", func(j Job) ([]string, error) { return Complete(j.Layout) }, 3, false},
-		{"init", func(j Job) ([]string, error) { r, err := j.Run(); return append(r.Changes, r.Made...), err }, 5, true},
+		{"up", func(j Job) ([]string, error) { return Complete(j.Layout) }, 5, false},
+		{"init", func(j Job) ([]string, error) { r, err := j.Run(); return append(r.Changes, r.Made...), err }, 6, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := layout(t)

@@ -122,7 +122,7 @@ func TestSetKey(t *testing.T) {
 func TestFreshInstallation(t *testing.T) {
 	l := layout(t)
 	r := run(t, Job{Layout: l})
-	if !r.Fresh || r.Kind != Practice || len(r.Changes) != 6 || len(r.Made) != 2 {
+	if !r.Fresh || r.Kind != Practice || len(r.Changes) != 6 || len(r.Made) != 3 {
 		t.Errorf("report %+v", r)
 	}
 	for _, dir := range append([]string{l.Home, l.Workspace, l.Grants}, Folders(l)...) {
