@@ -94,10 +94,12 @@ func (t *Tool) syntax(err error, fields []field) error {
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return invalid("an argument of %s stands twice; send each once: %s.", t.Name, names(fields))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return invalid("the arguments of %s are not valid JSON: the text is cut off; send an object such as %s.", t.Name, t.example)
 	case errors.As(err, &at):
 		return invalid("the arguments of %s are not valid JSON (at byte %d); send an object such as %s.", t.Name, at.ByteOffset, t.example)
-	default: // the text ends too early
-		return invalid("the arguments of %s are not valid JSON: the text is cut off; send an object such as %s.", t.Name, t.example)
+	default:
+		return invalid("the arguments of %s are not valid JSON; send an object such as %s.", t.Name, t.example)
 	}
 }
 
