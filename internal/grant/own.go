@@ -1,0 +1,37 @@
+package grant
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"boxmaker/internal/config"
+)
+
+// Own lists Boxmaker's own folders, in which nothing can be granted. The
+// workspace is not one: it is the owner's.
+func Own(l config.Layout) []string {
+	return []string{
+		l.Config, l.Grants, l.Sessions, l.Run, l.Log, l.Audit, l.Broker, l.Secrets, l.Keys, l.Anchors,
+		filepath.Join(l.Home, "prompts"), filepath.Join(l.Home, "measure"),
+	}
+}
+
+// Problems gives all that there is to say about the files at a time, in their
+// order: faults, warnings, and grants that have expired.
+func (s Set) Problems(now time.Time) []Problem {
+	all := slices.Concat(s.Broken, s.Warnings)
+	for _, g := range s.Grants {
+		if g.Expired(now) {
+			all = append(all, Problem{
+				File: g.ID, Warning: true, Runbook: "grant-expired",
+				What: fmt.Sprintf("the grant expired on %s UTC, and grants nothing any more", g.Expires.UTC().Format(time.DateTime)),
+				Do:   "change expires, or remove the file",
+			})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
+	return all
+}
