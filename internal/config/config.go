@@ -46,6 +46,17 @@ func Load(path string, into any) error {
 	return decode(path, data, into)
 }
 
+// Decode is [Load] for a file that the caller has read; name is what errors call
+// it. It also gives the line of each key (dotted), for what the caller has to
+// say about values that are no errors.
+func Decode(name string, data []byte, into any) (lines map[string]int, err error) {
+	d, err := decodeLines(name, data, into)
+	if d != nil {
+		lines = d.lines
+	}
+	return lines, err
+}
+
 // read gets the whole file. Only a regular file is read: a FIFO or a device
 // could block or never end.
 func read(path string) ([]byte, error) {
@@ -90,9 +101,14 @@ func unreadable(path string, err error) *Error {
 
 // decode is Load without the file.
 func decode(name string, data []byte, into any) error {
+	_, err := decodeLines(name, data, into)
+	return err
+}
+
+func decodeLines(name string, data []byte, into any) (*document, error) {
 	if err := checkText(data); err != nil {
 		err.File = name
-		return err
+		return nil, err
 	}
 	doc, err := walk(data, into)
 	if err == nil {
@@ -100,13 +116,13 @@ func decode(name string, data []byte, into any) error {
 	}
 	if err != nil {
 		err.File = name
-		return err
+		return doc, err
 	}
 	v, ok := into.(interface{ Validate() error })
 	if !ok {
-		return nil
+		return doc, nil
 	}
-	return doc.place(name, v.Validate())
+	return doc, doc.place(name, v.Validate())
 }
 
 // checkText refuses what no text file has, and secrets that show in the raw
