@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/up"
@@ -185,6 +187,7 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	}
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
+	a.authority(short, &full)
 	full.Loopd, err = a.client().Status(short)
 	switch {
 	case err == nil:
@@ -201,6 +204,24 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	}
 	full.Error = fault.Line(err)
 	return full, err
+}
+
+// authority asks brokerd, where one should run.
+func (a *app) authority(ctx context.Context, full *report.Full) {
+	_, err := os.Lstat(owner.At(a.layout).Path)
+	runs := err == nil
+	if full.Up != nil {
+		runs = slices.ContainsFunc(full.Up.Roles, func(r report.Role) bool { return r.Name == "brokerd" })
+	}
+	st, err := owner.At(a.layout).Status(ctx)
+	switch {
+	case err == nil:
+		full.Broker = st
+	case runs && errors.Is(err, context.DeadlineExceeded):
+		full.BrokerError = "brokerd does not answer; see bxctl logs brokerd"
+	case runs:
+		full.BrokerError = fault.Line(err)
+	}
 }
 
 // source gives what lists sessions: loopd knows which are open; the files do

@@ -35,8 +35,10 @@ type Data struct {
 	Up    report.Up
 	Use   map[int]Usage // by pid
 	Loopd *proto.Status // nil: it does not answer
-	Lines []Line        // oldest first
-	Now   time.Time
+	// Broker is brokerd's own word; nil: it does not answer, or does not run.
+	Broker *proto.BrokerStatus
+	Lines  []Line // oldest first
+	Now    time.Time
 }
 
 // Render gives the rows of the picture, at most height of them.
@@ -45,6 +47,14 @@ func Render(sc term.Screen, d Data, width, height int) []string {
 	p.head(d)
 	p.roles(d)
 	p.model(d)
+	if d.Broker != nil {
+		text, warn := report.Authority(d.Broker)
+		paint := p.sc.Good
+		if warn {
+			paint = p.sc.Warn
+		}
+		p.row(paint, "authority       "+text)
+	}
 	room := height - len(p.rows) - 2
 	if room > 0 && len(d.Lines) > 0 {
 		p.text("")

@@ -30,7 +30,8 @@ func example() Data {
 			Checks: []proto.Check{{Name: "props", State: "ok"}, {Name: "cache", State: "pending"}, {Name: "cap", State: "pending"}},
 			Slots:  []proto.SlotState{{Name: "main", Session: "chat-a", Waiting: 1}, {Name: "background"}},
 		},
-		Lines: []Line{{"03:04:05", "up", "first", same}, {"03:04:06", "loopd", "second and rather long " + strings.Repeat("x", 80), same}},
+		Broker: &proto.BrokerStatus{Grants: 7, Pending: 1},
+		Lines:  []Line{{"03:04:05", "up", "first", same}, {"03:04:06", "loopd", "second and rather long " + strings.Repeat("x", 80), same}},
 	}
 }
 
@@ -48,6 +49,7 @@ model           the practice model · 32,768 tokens, 3 slots
 self-test       █░░ 1 of 3, now: cache
 slot main       used by chat-a, 1 waiting
 slot background free
+authority       7 grants, 1 waiting for you (bxctl approvals)
 
 ── log ────────────────────────────────────────────────────────
 03:04:05 up         first

@@ -19,6 +19,9 @@ type Full struct {
 	Up    *Up           `json:"up,omitzero"`    // nil: no bxctl up runs
 	Loopd *proto.Status `json:"loopd,omitzero"` // nil: loopd does not answer
 	Error string        `json:"error,omitzero"` // why Loopd is nil
+	// Broker is brokerd's own word; nil: it does not answer, or is not meant to run.
+	Broker      *proto.BrokerStatus `json:"broker,omitzero"`
+	BrokerError string              `json:"broker_error,omitzero"`
 	// Systemd is the command that tells more where systemd runs the programs.
 	Systemd string `json:"systemd,omitzero"`
 }
@@ -93,6 +96,9 @@ func (f Full) Text(sc term.Screen, now time.Time) string {
 	}
 	if f.Loopd != nil {
 		w.loopd(f.Loopd)
+	}
+	if f.Broker != nil || f.BrokerError != "" {
+		w.broker(f.Broker, f.BrokerError)
 	}
 	return w.b.String()
 }
@@ -180,6 +186,53 @@ func (w *writer) loopd(st *proto.Status) {
 	}
 	w.checks("self-test", st.Checks)
 	w.checks("confinement of loopd", st.Confinement)
+}
+
+func (w *writer) broker(st *proto.BrokerStatus, why string) {
+	w.title("authority")
+	if st == nil {
+		w.row("error", w.sc.Bad(term.Line(why)))
+		return
+	}
+	state, bad := Authority(st)
+	if bad {
+		state = w.sc.Warn(state)
+	}
+	w.row("state", state)
+	for _, b := range st.Broken {
+		w.row("broken grant", w.sc.Bad(term.Line(b)))
+	}
+	w.row("audit log", fmt.Sprintf("%s records, head %.16s", term.Count(st.Head.N), term.Line(st.Head.Hash)))
+	if st.Kept > 0 {
+		w.row("results kept", fmt.Sprintf("%d, until loopd has logged them", st.Kept))
+	}
+	w.checks("what tools need", st.Checks)
+	w.checks("confinement of brokerd", st.Confinement)
+}
+
+// Authority says in a line how brokerd is; warn: something is for the owner to do.
+func Authority(st *proto.BrokerStatus) (text string, warn bool) {
+	parts := []string{fmt.Sprintf("%d grants", st.Grants)}
+	if st.Grants == 1 {
+		parts[0] = "1 grant"
+	}
+	if n := len(st.Broken); n > 0 {
+		parts, warn = append(parts, fmt.Sprintf("%d broken, which grant nothing", n)), true
+	}
+	if st.Running > 0 {
+		parts = append(parts, fmt.Sprintf("%d running", st.Running))
+	}
+	if st.Pending > 0 {
+		parts, warn = append(parts, fmt.Sprintf("%d waiting for you (bxctl approvals)", st.Pending)), true
+	}
+	if st.Halted {
+		reason := term.Line(st.HaltReason)
+		if reason != "" {
+			reason = " (" + reason + ")"
+		}
+		parts, warn = append([]string{"halted" + reason + ": everything is denied until bxctl resume"}, parts...), true
+	}
+	return strings.Join(parts, ", "), warn
 }
 
 func (w *writer) checks(title string, checks []proto.Check) {

@@ -52,10 +52,19 @@ func TestTexts(t *testing.T) {
 		OpenTurns: 3, Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}, {Name: "network", State: "failed", Detail: "eth0 is there", Runbook: "network-open"}},
 	}
 	waiting := &proto.Status{Version: "v1", State: "waiting", Detail: "nobody answers", Since: proto.Time(now), Server: proto.Server{Practice: true}}
+	broker := &proto.BrokerStatus{
+		Version: "v1", Since: proto.Time(now), Running: 1, Pending: 2, Kept: 1, Grants: 7, Broken: []string{"10-a.toml:3: unknown key \"tol\"\x1b[2J"},
+		Head: proto.AuditHead{N: 1234, Hash: strings.Repeat("ab", 32)}, Checks: []proto.Check{{Name: "runner", State: "ok", Detail: "crun 1.8.1"}, {Name: "egress", State: "failed", Detail: "it does not answer", Runbook: "no-egress"}},
+		Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}},
+	}
+	halted := &proto.BrokerStatus{Halted: true, HaltReason: "odd things\nhappen", Grants: 1, Head: proto.AuditHead{Hash: strings.Repeat("0", 64)}}
 	for _, c := range []struct {
 		name string
 		full Full
 	}{
+		{"authority.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: broker}},
+		{"halted.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: halted}},
+		{"no-authority.txt", Full{Home: "/home/me/box", Loopd: waiting, BrokerError: "brokerd does not answer"}},
 		{"ready.txt", Full{Home: "/home/me/box", Up: up, Loopd: status}},
 		{"waiting.txt", Full{Home: "/home/me/box", Loopd: waiting}},
 		{"silent.txt", Full{Home: "/home/me/box", Up: &Up{PID: 1, Since: now, State: "failed", Reason: "loopd refused to start"}, Error: "loopd does not answer"}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/panel"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/internal/proto"
@@ -70,10 +71,13 @@ func (s *session) runView(ctx context.Context, b *board) {
 		s.out.show(nil)
 	}()
 	client := loop.Client{Path: s.o.Layout.Socket(roleLoopd, "bxctl", "loop")}
-	status := make(chan *proto.Status)
+	status, authority := make(chan *proto.Status), make(chan *proto.BrokerStatus)
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	asking.Go(func() { ask(ctx, client, status) })
+	asking.Go(func() { ask(ctx, client.Status, status) })
+	if s.in.Settings.Tools.Enabled {
+		asking.Go(func() { ask(ctx, owner.At(s.o.Layout).Status, authority) })
+	}
 	var use usage
 	data := panel.Data{Home: s.o.Layout.Home}
 	tick := time.NewTicker(viewPeriod)
@@ -86,6 +90,7 @@ func (s *session) runView(ctx context.Context, b *board) {
 		case <-ctx.Done():
 			return
 		case data.Loopd = <-status:
+		case data.Broker = <-authority:
 		case <-v.fresh:
 			select { // a burst of lines is one picture
 			case <-ctx.Done():
@@ -97,11 +102,11 @@ func (s *session) runView(ctx context.Context, b *board) {
 	}
 }
 
-// ask tells how loopd is; nil if it does not answer.
-func ask(ctx context.Context, c loop.Client, status chan<- *proto.Status) {
+// ask tells how a program is, again and again; nil if it does not answer.
+func ask[T any](ctx context.Context, look func(context.Context) (*T, error), status chan<- *T) {
 	for {
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
-		st, err := c.Status(short)
+		st, err := look(short)
 		cancel()
 		if err != nil {
 			st = nil
