@@ -34,6 +34,9 @@ func TestAppendAndReopen(t *testing.T) {
 	lastLine := bytes.TrimSuffix(onDisk[bytes.LastIndexByte(onDisk[:len(onDisk)-1], '\n')+1:], []byte("\n"))
 	check := func(l *Log) {
 		t.Helper()
+		if want := want[len(want)-1]; Hash([]byte(want)) != l.Last() || OnDisk([]byte(want)) != int64(len(lastLine))+1 {
+			t.Errorf("Hash and OnDisk are not of the line on disk: %s", want)
+		}
 		if l.Len() != int64(len(want)) || l.Size() != int64(len(onDisk)) || l.Last() != sha256.Sum256(lastLine) {
 			t.Errorf("Len %d, Size %d, Last %x", l.Len(), l.Size(), l.Last())
 		}

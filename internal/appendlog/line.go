@@ -2,6 +2,7 @@ package appendlog
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
@@ -41,6 +42,25 @@ func appendSealed(dst, line []byte) []byte {
 	dst = appendHex(dst, crc32.Checksum(body, castagnoli()))
 	return append(dst, "\"}\n"...)
 }
+
+// Hash gives the SHA-256 of a line, as Append gets it and Visit gives it, in the
+// form that it has on disk, as [Log.Last] does: for hash chains.
+//
+// Precondition: line is one that Append takes.
+func Hash(line []byte) [sha256.Size]byte {
+	body := line[:len(line)-1]
+	var end [crcLen]byte
+	tail := appendHex(append(end[:0], crcKey...), crc32.Checksum(body, castagnoli()))
+	h := sha256.New()
+	h.Write(body)
+	h.Write(append(tail, `"}`...))
+	var sum [sha256.Size]byte
+	h.Sum(sum[:0])
+	return sum
+}
+
+// OnDisk gives the length of a line, as Append gets it, on disk.
+func OnDisk(line []byte) int64 { return int64(len(line) - 1 + crcLen + 1) }
 
 // unsealWhole checks raw, a line with its line break, and gives the line back
 // as Append got it. If it is good, raw is changed: the crc member gives way to

@@ -30,6 +30,17 @@ func (d *damage) Error() string {
 		d.name, d.line, d.offset, d.cause)
 }
 
+// Where says which line (from 1) of a log an error of [Open], [Scan] or [Back]
+// that is [ErrCorrupt] is about, and what is wrong with it. The cause is empty
+// if the visitor refused the line. Line is 0 where only the offset is known.
+func Where(err error) (line, offset int64, cause string, ok bool) {
+	var d *damage
+	if !errors.As(err, &d) {
+		return 0, 0, "", false
+	}
+	return d.line, d.offset, d.cause, true
+}
+
 func (d *damage) Unwrap() []error {
 	if d.visit != nil {
 		return []error{ErrCorrupt, d.visit}

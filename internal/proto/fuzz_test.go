@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"time"
 )
 
 // Every fuzz test here says: what decodes is the one form of its value.
@@ -113,8 +114,13 @@ func FuzzParseTime(f *testing.F) {
 	f.Add("2024-02-29T23:59:59.999Z")
 	f.Add("2026-03-04T05:06:07,089Z")
 	f.Fuzz(func(t *testing.T, s string) {
-		if at, err := ParseTime(s); err == nil && Time(at) != s {
+		at, err := ParseTime(s)
+		if err == nil && Time(at) != s {
 			t.Fatalf("%q came back as %q", s, Time(at))
+		}
+		want, wantErr := time.Parse(timeForm, s)
+		if ok := wantErr == nil && Time(want) == s; ok != (err == nil) || ok && !at.Equal(want) {
+			t.Fatalf("%q is %v, %v; the standard library says %v, %v", s, at, err, want, wantErr)
 		}
 	})
 }

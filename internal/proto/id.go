@@ -91,13 +91,33 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 func Time(t time.Time) string { return t.UTC().Format(timeForm) }
 
 // ParseTime reads what [Time] wrote, and nothing else.
-func ParseTime(s string) (time.Time, error) {
-	t, err := time.Parse(timeForm, s)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("proto: bad time: %w", err)
+func ParseTime(s string) (time.Time, error) { return parseTime(s) }
+
+var errTime = errors.New("proto: bad time")
+
+// parseTime is by hand, since every line of every log has a time: it takes a
+// third of what time.Parse and a comparison of the form take.
+func parseTime[T string | []byte](s T) (time.Time, error) {
+	if len(s) != len(timeForm) {
+		return time.Time{}, fmt.Errorf("%w: %d characters in the place of %d", errTime, len(s), len(timeForm))
 	}
-	if Time(t) != s {
-		return time.Time{}, errors.New("proto: time not in canonical form")
+	var parts [7]int
+	for i, part := 0, 0; i < len(s); i++ {
+		switch want := timeForm[i]; {
+		case want < '0' || want > '9':
+			if s[i] != want {
+				return time.Time{}, fmt.Errorf("%w: no %q at place %d", errTime, want, i)
+			}
+			part++
+		case s[i] < '0' || s[i] > '9':
+			return time.Time{}, fmt.Errorf("%w: no digit at place %d", errTime, i)
+		default:
+			parts[part] = parts[part]*10 + int(s[i]-'0')
+		}
+	}
+	t := time.Date(parts[0], time.Month(parts[1]), parts[2], parts[3], parts[4], parts[5], parts[6]*int(time.Millisecond), time.UTC)
+	if parts[1] < 1 || t.Month() != time.Month(parts[1]) || t.Day() != parts[2] || parts[3] > 23 || parts[4] > 59 || parts[5] > 59 {
+		return time.Time{}, fmt.Errorf("%w: there is no such day or hour", errTime)
 	}
 	return t, nil
 }

@@ -211,7 +211,7 @@ func cutNumber(line []byte, known int) (h Header, rest []byte, err error) {
 	if err != nil || h.N < 0 || strconv.FormatInt(h.N, 10) != string(n) {
 		return h, nil, fmt.Errorf("%w: bad number", ErrRecord)
 	}
-	if h.Time, err = ParseTime(string(rest[:len(timeForm)])); err != nil {
+	if h.Time, err = parseTime(rest[:len(timeForm)]); err != nil {
 		return h, nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
 	return h, rest[len(timeForm)+2:], nil
