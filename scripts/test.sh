@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Every test there is. A real llama-server is fetched where it can be had
-# (BOXMAKER_LLAMA=skip leaves it out). BOXMAKER_LLAMA=require and
-# BOXMAKER_CONTAINERS=require turn a real part that cannot run here from a loud
-# line at the end into a failure.
+# (BOXMAKER_LLAMA=skip leaves it out; so does BOXMAKER_CONTAINERS=skip for what
+# runs tools). BOXMAKER_LLAMA=require and BOXMAKER_CONTAINERS=require turn a real
+# part that cannot run here from a loud line at the end into a failure.
 . "$(dirname "$0")/ensure.sh"
 need go
-want gcc git tmux python3
+want gcc git tmux python3 crun
 export BOXMAKER_LLAMA="${BOXMAKER_LLAMA:-}" BOXMAKER_CONTAINERS="${BOXMAKER_CONTAINERS:-}"
 
 notes=()
@@ -24,6 +24,17 @@ if [ "$BOXMAKER_LLAMA" = "" ] && [ -z "${LLAMA_SERVER:-}" ]; then
 		unset LLAMA_SERVER
 		notes+=("a real llama-server (it cannot be had here): all of e2e/realllama was left out")
 	fi
+fi
+# Whether a container really runs here is found out by the tests, once, with a
+# tool in it. What is known before is said at the end, loudly.
+if ! command -v crun >/dev/null; then
+	notes+=("CONTAINERS (crun, Debian package crun, is not on this machine): NO TOOL WAS RUN, and nothing of the runner, the tools and the red team was tested")
+	if [ "$BOXMAKER_CONTAINERS" = require ]; then
+		say "BOXMAKER_CONTAINERS=require, and crun is not on this machine"
+		exit 1
+	fi
+elif [ "$BOXMAKER_CONTAINERS" = skip ]; then
+	notes+=("CONTAINERS (left out by BOXMAKER_CONTAINERS=skip): NO TOOL WAS RUN")
 fi
 race=(-race)
 if ! command -v gcc >/dev/null; then

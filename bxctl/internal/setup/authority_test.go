@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"boxmaker/internal/grant"
+
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -32,6 +34,10 @@ func TestExampleGrants(t *testing.T) {
 			t.Errorf("%s: %+v", name, g)
 		}
 		modes[g.Tool] = g.Mode
+		parsed, problems := grant.Parse(name, []byte(text), []string{"/home/me/boxmaker"})
+		if parsed == nil || len(problems) != 0 {
+			t.Errorf("%s: %+v", name, problems)
+		}
 	}
 	for tool, want := range map[string]string{
 		"list_files": "auto", "read_file": "auto", "search_files": "auto", "write_file": "ask", "edit_file": "ask", "run": "ask", "shell": "ask", "http_fetch": "",
