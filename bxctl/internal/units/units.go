@@ -19,6 +19,7 @@ import (
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
+	"boxmaker/internal/secret"
 )
 
 // Input is what the units are made from.
@@ -34,7 +35,7 @@ const maxSocket = 107 // bytes that fit into a sockaddr_un
 // A File is one unit.
 type File struct{ Name, Text string }
 
-// Files gives all units: the target first, then a socket and a service a role.
+// Files gives all units: the target first, then sockets and a service a role.
 func Files(in Input) ([]File, error) {
 	for _, r := range in.Roles {
 		for _, s := range append(append([]string{r.Path, in.Layout.Home, in.Layout.Run}, r.Args...), r.Env...) {
@@ -50,12 +51,21 @@ func Files(in Input) ([]File, error) {
 	}
 	out := []File{{up.Target, in.target()}}
 	for _, r := range in.Roles {
-		if len(r.Sockets) > 0 {
-			out = append(out, File{unit(r.Name) + ".socket", in.socket(r)})
+		for i := range r.Sockets {
+			out = append(out, File{socketUnit(r, i), in.socket(r, i)})
 		}
 		out = append(out, File{unit(r.Name) + ".service", in.service(r)})
 	}
 	return out, nil
+}
+
+// socketUnit names the unit of one socket: systemd has one name of a descriptor
+// for all sockets of a unit, so that each is a unit of its own.
+func socketUnit(r up.Role, i int) string {
+	if i == 0 {
+		return unit(r.Name) + ".socket"
+	}
+	return unit(r.Name) + "-" + r.Sockets[i].Name + ".socket"
 }
 
 func unit(role string) string { return "boxmaker-" + role }
@@ -87,8 +97,8 @@ func (in Input) target() string {
 	s.head("Unit")
 	s.set("Description", "Boxmaker")
 	for _, r := range in.Roles {
-		if len(r.Sockets) > 0 {
-			s.set("Wants", unit(r.Name)+".socket")
+		for i := range r.Sockets {
+			s.set("Wants", socketUnit(r, i))
 		}
 		s.set("Wants", unit(r.Name)+".service")
 	}
@@ -101,24 +111,25 @@ func (in Input) target() string {
 	return s.String()
 }
 
-func (in Input) socket(r up.Role) string {
+func (in Input) socket(r up.Role, i int) string {
 	var s section
 	s.note(made)
 	s.head("Unit")
-	s.set("Description", "Boxmaker: socket of "+r.Name)
+	s.set("Description", "Boxmaker: socket "+r.Sockets[i].Name+" of "+r.Name)
 	s.set("PartOf", up.Target)
 	s.head("Socket")
-	for _, sock := range r.Sockets {
-		path := in.Layout.Socket(r.Name, sock.Client, sock.File)
-		s.set("ListenStream", whole(path))
-		s.set("FileDescriptorName", sock.Name)
-		if in.Root { // the folder of each socket can be entered by its client alone
-			client := id(in.client(sock.Client))
-			s.set("ExecStartPre", command("install", "-d", "-m", "0711", in.Layout.Run, filepath.Join(in.Layout.Run, r.Name)))
-			s.set("ExecStartPre", command("install", "-d", "-m", "0700", "-o", client, "-g", client, filepath.Dir(path)))
-			s.note("Not SocketUser=: that takes no uid without an entry in the user database.")
-			s.set("ExecStartPost", command("chown", client+":"+client, path))
-		}
+	path := in.Layout.Socket(r.Name, r.Sockets[i].Client, r.Sockets[i].File)
+	s.set("ListenStream", whole(path))
+	s.set("FileDescriptorName", r.Sockets[i].Name)
+	if i > 0 {
+		s.set("Service", unit(r.Name)+".service")
+	}
+	if in.Root { // the folder of each socket can be entered by its client alone
+		client := id(in.client(r.Sockets[i].Client))
+		s.set("ExecStartPre", command("install", "-d", "-m", "0711", in.Layout.Run, filepath.Join(in.Layout.Run, r.Name)))
+		s.set("ExecStartPre", command("install", "-d", "-m", "0700", "-o", client, "-g", client, filepath.Dir(path)))
+		s.note("Not SocketUser=: that takes no uid without an entry in the user database.")
+		s.set("ExecStartPost", command("chown", client+":"+client, path))
 	}
 	s.set("DirectoryMode", "0700")
 	s.set("SocketMode", "0600")
@@ -142,9 +153,13 @@ func (in Input) service(r up.Role) string {
 	s.head("Unit")
 	s.set("Description", "Boxmaker: "+r.Name)
 	s.set("PartOf", up.Target)
-	if len(r.Sockets) > 0 {
-		s.set("Requires", unit(r.Name)+".socket")
-		s.set("After", unit(r.Name)+".socket")
+	for i := range r.Sockets {
+		s.set("Requires", socketUnit(r, i))
+	}
+	for _, other := range in.Roles { // what it will reach must be there when it shuts itself in
+		for i := range other.Sockets {
+			s.set("After", socketUnit(other, i))
+		}
 	}
 	s.note("Five ends within a minute are enough: the reason is in the journal.")
 	s.set("StartLimitIntervalSec", "60")
@@ -164,9 +179,13 @@ func (in Input) run(s *section, r up.Role) {
 	if r.Makes != "" {
 		in.makes(s, r)
 	}
-	if in.Root && r.Name == "loopd" { // what somebody else made; + is: not shut in
+	if own := in.keeps(r.Name); in.Root && len(own) > 0 { // what somebody else made; + is: not shut in
 		uid := id(r.UID)
-		s.set("ExecStartPre", "+"+command("chown", "-hR", uid+":"+uid, in.Layout.Sessions))
+		s.set("ExecStartPre", "+"+command(append([]string{"chown", "-hR", uid + ":" + uid}, own...)...))
+	}
+	in.folders(s, r)
+	for i := 1; i < len(r.Sockets); i++ {
+		s.set("Sockets", socketUnit(r, 0)+" "+socketUnit(r, i))
 	}
 	args := slices.DeleteFunc(slices.Clone(r.Args), func(a string) bool { return a == "-die-with-parent" })
 	s.set("ExecStart", command(append([]string{r.Path}, args...)...))
@@ -186,6 +205,60 @@ func (in Input) run(s *section, r up.Role) {
 	s.set("RestartSteps", "6")
 	s.set("RestartMaxDelaySec", "10s")
 	s.set("TimeoutStopSec", strconv.Itoa(int(r.Grace.Seconds())+5))
+}
+
+// keeps lists the folders whose files are a role's own.
+func (in Input) keeps(role string) []string {
+	l := in.Layout
+	switch role {
+	case "loopd":
+		return []string{l.Sessions}
+	case "brokerd":
+		return []string{l.Audit, l.Broker, l.Secrets, l.Keys}
+	case "runnerd":
+		return []string{l.Workspace}
+	}
+	return nil
+}
+
+// folders makes a role's own folders in the run folder.
+func (in Input) folders(s *section, r up.Role) {
+	for _, f := range r.Folders {
+		dir := filepath.Join(in.Layout.Run, f.Path)
+		words := []string{"install", "-d", "-m", "0700", dir}
+		if in.Root {
+			mode, group := "0700", id(r.UID)
+			if f.Client != "" {
+				mode, group = "2710", id(in.Settings.UID(f.Client))
+			}
+			words = []string{"install", "-d", "-m", mode, "-o", id(r.UID), "-g", group, dir}
+		}
+		s.set("ExecStartPre", "+"+command(words...))
+	}
+}
+
+// writes lists what a role may write beside its folders in the run folder.
+func (in Input) writes(r up.Role) []string {
+	var out []string
+	switch l := in.Layout; r.Name {
+	case "loopd":
+		out = []string{l.Sessions}
+	case "brokerd":
+		out = []string{l.Audit, l.Broker}
+	}
+	for _, f := range r.Folders {
+		out = append(out, filepath.Join(in.Layout.Run, f.Path))
+	}
+	return out
+}
+
+// hidden lists what a role has no business with.
+func (in Input) hidden(role string) []string {
+	l := in.Layout
+	if role == "brokerd" {
+		return []string{l.Sessions, l.Workspace}
+	}
+	return []string{l.Grants, l.Audit, l.Broker, l.Secrets, l.Keys}
 }
 
 // makes prepares the folder of a socket that the program makes itself.
@@ -209,12 +282,23 @@ func (in Input) harden(s *section, r up.Role) {
 	if r.Makes != "" { // what a graphics driver opens can't be foretold
 		return
 	}
+	if r.Name == "runnerd" {
+		in.hardenRunner(s, r)
+		return
+	}
 	s.set("UMask", "0077")
 	s.set("ProtectSystem", "strict")
-	if r.Name == "loopd" {
-		s.set("ReadWritePaths", quote(in.Layout.Sessions))
+	for _, path := range in.writes(r) {
+		s.set("ReadWritePaths", quote(path))
 	}
-	s.set("InaccessiblePaths", quote("-"+in.Layout.Grants))
+	for _, path := range in.hidden(r.Name) {
+		s.set("InaccessiblePaths", quote("-"+path))
+	}
+	if r.Name == "brokerd" {
+		s.note("To keep the key of the secrets as a credential of the machine, and not in a file, remove the comment sign:")
+		s.note("LoadCredentialEncrypted=" + secret.CredentialName)
+		s.note("made with: systemd-creds encrypt --name=" + secret.CredentialName + " " + whole(filepath.Join(in.Layout.Keys, setup.BrokerKey)) + " /etc/credstore.encrypted/" + secret.CredentialName)
+	}
 	s.yes("ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups", "ProtectClock", "ProtectHostname",
 		"PrivateDevices", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality", "MemoryDenyWriteExecute")
 	if !in.inTmp() {
@@ -233,12 +317,31 @@ func (in Input) harden(s *section, r up.Role) {
 	if in.Root {
 		s.note("To drop them, and root, as soon as everything is open.")
 		caps := "CAP_SETUID CAP_SETGID CAP_SETPCAP"
-		if r.Name == "loopd" {
+		if r.Becomes == "" { // it opens its files before
 			caps += " CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH"
 		}
 		s.set("CapabilityBoundingSet", caps)
 	} else {
 		s.yes("PrivateUsers")
+	}
+}
+
+// hardenRunner leaves out all that would reach into the containers, or that the
+// kernel would take for a reason to refuse them their own /proc.
+func (in Input) hardenRunner(s *section, r up.Role) {
+	s.note("Containers need mounts, namespaces and a cgroup of their own, and what is granted can be")
+	s.note("anywhere; each of them is shut in on its own.")
+	s.set("UMask", "0077")
+	s.set("Delegate", "yes")
+	if r.Isolate {
+		s.yes("PrivateNetwork")
+	}
+	s.set("RestrictAddressFamilies", "AF_UNIX AF_NETLINK AF_INET AF_INET6")
+	s.set("SystemCallArchitectures", "native")
+	s.yes("RestrictRealtime", "RestrictSUIDSGID")
+	if in.Root {
+		s.note("To prepare its cgroup and its mounts, and to drop root then.")
+		s.set("CapabilityBoundingSet", "CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_CHOWN CAP_FOWNER CAP_SYS_ADMIN")
 	}
 }
 

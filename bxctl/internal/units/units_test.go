@@ -84,6 +84,20 @@ func TestSameAsUp(t *testing.T) {
 				t.Errorf("%s is not started with %q", r.Name, a)
 			}
 		}
+		for n := range r.Sockets {
+			socket := slices.IndexFunc(files, func(f File) bool { return f.Name == socketUnit(r, n) })
+			if socket < 0 || !strings.Contains(files[socket].Text, "FileDescriptorName="+r.Sockets[n].Name+"\n") || strings.Count(files[socket].Text, "ListenStream=") != 1 {
+				t.Errorf("%s: no unit of its own for socket %s", r.Name, r.Sockets[n].Name)
+			}
+			if n > 0 && !strings.Contains(files[i].Text, socketUnit(r, n)+"\n") {
+				t.Errorf("%s is not given socket %s", r.Name, r.Sockets[n].Name)
+			}
+		}
+		for _, f := range r.Folders {
+			if !strings.Contains(files[i].Text, "/run/b/"+f.Path+"\n") {
+				t.Errorf("%s has no folder %s", r.Name, f.Path)
+			}
+		}
 		if r.Isolate != strings.Contains(files[i].Text, "PrivateNetwork=yes") {
 			t.Errorf("%s: the network is another", r.Name)
 		}
