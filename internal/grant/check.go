@@ -205,7 +205,9 @@ func (f *file) checkUserland() error {
 	switch {
 	case !abilities(f.Tool).programs || f.denies():
 		return bad("userland", "only grants that allow run or shell have programs", "remove [userland]", runbook)
-	case u.Kind.Validate() != nil:
+	case u.Kind == "" && u.Root == "":
+		return nil // an empty heading
+	case u.Kind != "" && u.Kind.Validate() != nil:
 		return bad("userland.kind", fmt.Sprintf("there is no userland %q", u.Kind), `write "usr" (this machine's /usr), "none", or "root" with root = "/path"`, runbook)
 	case (u.Kind == proto.UserlandRoot) != (u.Root != ""):
 		return bad("userland", `kind = "root" and root = "/path" go together`, "add the one that is missing, or remove the other", runbook)

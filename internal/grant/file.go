@@ -9,14 +9,14 @@ import (
 
 // file is a grant as it is written.
 type file struct {
-	Tool          string    `toml:"tool"`
-	Mode          Mode      `toml:"mode"`
-	ModeUntrusted Mode      `toml:"mode_untrusted"`
-	Expires       time.Time `toml:"expires"`
-	Reason        string    `toml:"reason" config:"public"`
-	MaxTaint      class     `toml:"max_taint"`
-	ResultClass   class     `toml:"result_class"`
-	Untrusted     bool      `toml:"untrusted"`
+	Tool          string      `toml:"tool"`
+	Mode          Mode        `toml:"mode"`
+	ModeUntrusted Mode        `toml:"mode_untrusted"`
+	Expires       time.Time   `toml:"expires"`
+	Reason        string      `toml:"reason" config:"public"`
+	MaxTaint      proto.Class `toml:"max_taint"`
+	ResultClass   proto.Class `toml:"result_class"`
+	Untrusted     bool        `toml:"untrusted"`
 	Paths         struct {
 		Read  []string `toml:"read" config:"public"`
 		Write []string `toml:"write" config:"public"`

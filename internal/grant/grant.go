@@ -16,7 +16,6 @@
 package grant
 
 import (
-	"errors"
 	"time"
 
 	"boxmaker/internal/proto"
@@ -32,15 +31,7 @@ const (
 	Deny Mode = "deny" // refuse it, whatever other grants say
 )
 
-// UnmarshalText reads a mode.
-func (m *Mode) UnmarshalText(text []byte) error {
-	switch v := Mode(text); v {
-	case Auto, Ask, Deny:
-		*m = v
-		return nil
-	}
-	return errors.New(`a mode is "auto", "ask" or "deny"`)
-}
+func (m Mode) known() bool { return m == Auto || m == Ask || m == Deny }
 
 // rank orders the modes; a higher one gives less.
 func (m Mode) rank() int {

@@ -19,18 +19,6 @@ import (
 // MaxFile is the largest grant file, in bytes.
 const MaxFile = 64 << 10
 
-// class reads a data class.
-type class proto.Class
-
-// UnmarshalText reads a class.
-func (c *class) UnmarshalText(text []byte) error {
-	if proto.Class(text).Validate() != nil {
-		return errors.New(`a class is "public", "private" or "secret"`)
-	}
-	*c = class(text)
-	return nil
-}
-
 // Parse reads the text of the grant file name. own are Boxmaker's own folders,
 // which nothing may be granted in. If there are problems that are no warnings,
 // there is no grant.
@@ -38,7 +26,7 @@ func Parse(name string, data []byte, own []string) (*Grant, []Problem) {
 	if len(data) > MaxFile {
 		return nil, []Problem{{File: name, What: "the file is larger than 64 KiB", Do: "a grant needs a few lines; check that it is the file you mean", Runbook: "grant-file"}}
 	}
-	f := &file{Untrusted: true, MaxTaint: "", ResultClass: class(proto.ClassPrivate), own: own}
+	f := &file{Untrusted: true, ResultClass: proto.ClassPrivate, own: own}
 	lines, err := config.Decode(name, data, f)
 	if err != nil {
 		return nil, problems(name, err)
@@ -71,7 +59,7 @@ func problems(name string, err error) []Problem {
 func (f *file) grant(id, hash string) *Grant {
 	g := &Grant{
 		ID: id, Hash: hash, Tool: f.Tool, Mode: f.Mode, ModeUntrusted: f.ModeUntrusted, Expires: f.Expires, Reason: f.Reason,
-		MaxTaint: proto.Class(f.MaxTaint), ResultClass: proto.Class(f.ResultClass), Untrusted: f.Untrusted,
+		MaxTaint: f.MaxTaint, ResultClass: f.ResultClass, Untrusted: f.Untrusted,
 		Paths:    Paths{Read: trees(f.Paths.Read), Write: trees(f.Paths.Write)},
 		Net:      Net{Hosts: unique(f.Net.Hosts), Local: unique(f.Net.Local)},
 		Secrets:  Secrets{Names: unique(f.Secrets.Names)},
@@ -171,9 +159,14 @@ func (f *file) denies() bool { return f.Mode == Deny }
 
 func (f *file) checkModes() error {
 	const runbook = "grant-mode"
+	const modes = `mode = "ask" (you are asked each time), "auto" (it runs at once) or "deny"`
 	switch {
 	case f.Mode == "":
-		return bad("tool", `there is no key "mode"`, `add mode = "ask" (you are asked each time), "auto" (it runs at once) or "deny"`, runbook)
+		return bad("tool", `there is no key "mode"`, "add "+modes, runbook)
+	case !f.Mode.known():
+		return bad("mode", fmt.Sprintf("%.40q is no mode", f.Mode), "write "+modes, runbook)
+	case f.ModeUntrusted != "" && !f.ModeUntrusted.known():
+		return bad("mode_untrusted", fmt.Sprintf("%.40q is no mode", f.ModeUntrusted), "write "+modes, runbook)
 	case f.ModeUntrusted != "" && f.ModeUntrusted.rank() < f.Mode.rank():
 		return bad("mode_untrusted", fmt.Sprintf("mode_untrusted = %q gives more than mode = %q", f.ModeUntrusted, f.Mode), "a session that has seen untrusted text can only have less; swap the two, or remove the line", runbook)
 	case f.denies() && f.MaxTaint != "":
@@ -184,6 +177,15 @@ func (f *file) checkModes() error {
 
 func (f *file) checkTexts() error {
 	var errs []error
+	noClass := func(key string, c proto.Class) error {
+		return bad(key, fmt.Sprintf("%.40q is no class", c), `write "public", "private" or "secret"`, "grant-value")
+	}
+	if f.MaxTaint != "" && f.MaxTaint.Validate() != nil {
+		errs = append(errs, noClass("max_taint", f.MaxTaint))
+	}
+	if f.ResultClass.Validate() != nil {
+		errs = append(errs, noClass("result_class", f.ResultClass))
+	}
 	if len(f.Reason) > 200 || strings.IndexFunc(f.Reason, unicode.IsControl) >= 0 {
 		errs = append(errs, bad("reason", "the reason is not one line of at most 200 bytes", "shorten it; a comment (# …) can be longer", "grant-value"))
 	}

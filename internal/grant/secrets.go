@@ -10,10 +10,10 @@ import (
 	"boxmaker/internal/tool"
 )
 
-// checkSecretName allows [a-z0-9][a-z0-9_-]{0,63}.
+// checkSecretName allows what the store does: [a-z0-9-]{1,64}.
 func checkSecretName(n string) error {
-	if len(n) == 0 || len(n) > 64 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || n[0] == '-' || n[0] == '_' {
-		return errors.New("the name of a secret has 1 to 64 characters of a-z, 0-9, - and _, and begins with a letter or a digit")
+	if len(n) == 0 || len(n) > 64 || strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return errors.New("the name of a secret has 1 to 64 characters of a-z, 0-9 and -")
 	}
 	return nil
 }
