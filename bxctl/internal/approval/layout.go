@@ -1,0 +1,132 @@
+package approval
+
+import (
+	"strings"
+	"unicode"
+
+	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
+)
+
+// A row is what fits beside the gutter of one line of a text.
+type row struct {
+	text   string
+	goesOn bool   // it goes on with the line of the row above
+	line   string // the whole line's first bytes, for its colour
+}
+
+// maxMarks is how many marks may stand on one letter. More of them paint over
+// the rows above and below.
+const maxMarks = 2
+
+// layout breaks a text into rows of at most width columns. It is broken at the
+// column and not at words: nothing is left out or moved.
+func layout(s string, width int) []row {
+	var out []row
+	for line := range strings.SplitSeq(term.Safe(s), "\n") {
+		line = strings.ReplaceAll(tame(line), "\t", "    ")
+		start := line[:min(len(line), 2)]
+		from, n, goesOn := 0, 0, false
+		for i, r := range line {
+			w := columns(r)
+			if n+w > width {
+				out = append(out, row{line[from:i], goesOn, start})
+				from, n, goesOn = i, 0, true
+			}
+			n += w
+		}
+		out = append(out, row{line[from:], goesOn, start})
+	}
+	return out
+}
+
+// columns is the most that any terminal takes for a rune: fonts, settings and
+// versions of Unicode differ, and a row that is wider than was thought would go
+// on in the next line of the screen, without a gutter.
+func columns(r rune) int {
+	if r < 0x80 {
+		return 1
+	}
+	return 2
+}
+
+// tame shows marks by number where they stand on nothing or are too many.
+func tame(line string) string {
+	marks, changed := maxMarks, false // at the start there is no letter
+	for _, r := range line {
+		if unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc) {
+			changed = true
+		}
+	}
+	if !changed {
+		return line
+	}
+	var b strings.Builder
+	for _, r := range line {
+		switch {
+		case !unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc):
+			marks = 0
+			if r == ' ' || r == '\t' {
+				marks = maxMarks
+			}
+		case marks >= maxMarks || unicode.Is(unicode.Me, r):
+			b.WriteString("<U+" + hex(r) + ">")
+			continue
+		default:
+			marks++
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func hex(r rune) string {
+	const digits = "0123456789ABCDEF"
+	s := ""
+	for ; r > 0 || len(s) < 4; r >>= 4 {
+		s = digits[r&15:r&15+1] + s
+	}
+	return s
+}
+
+// words breaks text of ours at spaces.
+func words(s string, width int) []string {
+	var out []string
+	line := ""
+	for _, w := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = w
+		case term.Columns(line)+1+term.Columns(w) <= width:
+			line += " " + w
+		default:
+			out, line = append(out, line), w
+		}
+	}
+	out = append(out, line)
+	for i, l := range out {
+		out[i] = term.Clip(l, width)
+	}
+	return out
+}
+
+// Line sums an approval up in one line: code, tool, first argument, session.
+func Line(a *proto.Approval, o Options) string {
+	s := word(a.Code) + "  " + word(a.Tool)
+	if len(a.Fields) > 0 {
+		// Short enough for any terminal's widths.
+		s += "  " + clip(tame(term.Line(a.Fields[0].Value)), max(o.Width-term.Columns(s)-4, 8))
+	}
+	return term.Clip(s, o.Width)
+}
+
+// clip cuts by the most columns that a terminal may take.
+func clip(s string, width int) string {
+	n := 0
+	for i, r := range s {
+		if n += columns(r); n > width-2 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
