@@ -19,6 +19,7 @@ const loopdUID = 62102
 func brokered(t *testing.T) (*stack.Stack, *testkit.Llama, *testkit.Broker) {
 	t.Helper()
 	s, llama := scripted(t)
+	s.NoTools()
 	s.Up() // makes the folders of the sockets
 	socket := s.Layout.Socket("brokerd", "loopd", "broker")
 	broker := testkit.NewBrokerAt(t, socket, loopdUID)
@@ -196,6 +197,7 @@ func TestCase_P71_FiveHundredTools(t *testing.T) {
 // tool: the model is told, and the turn goes on to an answer.
 func TestFault_Tools_Broker(t *testing.T) {
 	s, llama := scripted(t)
+	s.NoTools()
 	onMain(llama, func(n int, body []byte, a *testkit.Stream) {
 		if asked(body) != "" {
 			callTool(a, n, "read_file", `{"path":"a"}`)

@@ -15,7 +15,9 @@ import (
 )
 
 // Programs are the programs that [Main] builds.
-func Programs() []string { return []string{"bxctl", "loopd", "inferproxy", "practice"} }
+func Programs() []string {
+	return []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit"}
+}
 
 // Main is for TestMain: it builds the programs as `make build` does, puts them
 // first on PATH, runs the tests and takes the programs away again. With
@@ -49,7 +51,9 @@ func Main(m *testing.M) int {
 func build(dir string) error {
 	args := []string{"build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w -X boxmaker/internal/daemon.Version=e2e", "-o", dir + "/"}
 	for _, p := range Programs() {
-		args = append(args, "boxmaker/"+p)
+		if exec.Command("go", "list", "boxmaker/"+p).Run() == nil { // to go when all are there
+			args = append(args, "boxmaker/"+p)
+		}
 	}
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
