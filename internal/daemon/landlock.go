@@ -35,12 +35,13 @@ type landlocked struct {
 	reason  string   // why abi is 0
 	probe   string   // a folder that is readable now and must not be later; may be empty
 	port    uint16   // a port that must not be reachable later
+	anyTCP  bool     // every port may be connected to
 
 	files, tcp, multipath bool // what trying out showed; multipath: there is a way round tcp
 }
 
 func landlockRules(c Confinement) (*landlocked, error) {
-	l := &landlocked{}
+	l := &landlocked{anyTCP: c.AnyTCP}
 	l.abi, l.reason = landlockABI()
 	add := func(file, dir landlock.AccessFSSet, paths ...string) error {
 		for _, p := range paths {
@@ -60,9 +61,11 @@ func landlockRules(c Confinement) (*landlocked, error) {
 	}
 	errs := []error{add(readFile, readDir, c.ReadOnly...), add(writeFile, writeDir, c.ReadWrite...), add(execFile, execDir, c.Execute...)}
 	for _, port := range c.ConnectTCP {
-		l.rules = append(l.rules, landlock.ConnectTCP(port))
-		if port == 53 {
-			l.rules = append(l.rules, landlock.BindUDP(0), landlock.ConnectSendUDP(53))
+		if !c.AnyTCP {
+			l.rules = append(l.rules, landlock.ConnectTCP(port))
+		}
+		if port == 53 || c.AnyTCP {
+			l.rules = append(l.rules, landlock.BindUDP(0), landlock.ConnectSendUDP(port))
 		}
 	}
 	for _, p := range []string{"/", "/proc", "/sys"} {
@@ -97,7 +100,11 @@ func landlockABI() (abi int, reason string) {
 // restrict enforces the rules on all threads, as far as the kernel can, and
 // tries out whether they hold.
 func (l *landlocked) restrict() error {
-	if err := landlock.V11.BestEffort().Restrict(l.rules...); err != nil {
+	handled := landlock.V11
+	if l.anyTCP {
+		handled.HandledAccessNet &^= ll.AccessNetConnectTCP
+	}
+	if err := handled.BestEffort().Restrict(l.rules...); err != nil {
 		return err
 	}
 	if l.abi == 0 {
@@ -126,10 +133,13 @@ func (l *landlocked) check(err error) proto.Check {
 		return fail("not available: " + l.reason + "; " + why)
 	case !l.files:
 		return fail("in force, but " + l.probe + " can still be read; " + why)
-	case l.abi >= 4 && !l.tcp:
+	case l.abi >= 4 && !l.tcp && !l.anyTCP:
 		return fail("in force, but TCP connections are not limited")
 	}
 	row.Detail = fmt.Sprintf("ABI %d: %s", l.abi, strings.Join(features(l.abi, true), ", "))
+	if l.anyTCP {
+		row.Detail = strings.Replace(row.Detail, "TCP ports", "listening on TCP", 1)
+	}
 	if without := features(l.abi, false); len(without) > 0 {
 		row.Detail += "; this kernel cannot limit " + strings.Join(without, ", ")
 	}

@@ -114,6 +114,8 @@ func checkNetwork(c Confinement, interfaces []net.Interface, l *landlocked) prot
 	}
 	switch {
 	case len(others) == 0 && c.NoNetwork:
+	case c.AnyTCP:
+		row.Detail += "; TCP to any address and port, which is this program's task: it decides on each connection itself"
 	case l.tcp:
 		row.Detail += "; TCP " + portList(c)
 		if l.multipath {
@@ -122,6 +124,9 @@ func checkNetwork(c Confinement, interfaces []net.Interface, l *landlocked) prot
 	case len(others) > 0:
 		row.State, row.Runbook = "failed", "confinement-network"
 		row.Detail += "; TCP to any address and port, because this kernel cannot limit it (Landlock ABI 4)"
+		if c.NoLandlock != "" {
+			row.Detail = strings.Replace(row.Detail, "this kernel cannot limit it (Landlock ABI 4)", "Landlock is not used", 1)
+		}
 	}
 	return row
 }

@@ -30,6 +30,7 @@ type OpenDoor struct {
 }
 
 // Door answers [OpenDoor]: the socket, as a path relative to the run folder.
+// The connection stays open: the door lives as long as it does, at most.
 type Door struct {
 	Path string `json:"path"`
 }

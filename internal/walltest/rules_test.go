@@ -39,6 +39,10 @@ var links = map[string]rule{
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
 		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
 	},
+	"egressd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock),
+		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
+	},
 	"inferproxy": {},
 	// practice stands for a server of others, so that it shares nothing with
 	// what it tests.
