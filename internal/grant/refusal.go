@@ -34,7 +34,7 @@ func (s Set) refusal(r Request, misses []miss) (proto.Code, string) {
 func (c *Constraint) refusal(name string) string {
 	switch {
 	case len(c.First) > 0:
-		return fmt.Sprintf("%s is granted only with a `%s` that begins with %s.", name, c.Arg, list(c.First))
+		return fmt.Sprintf("%s is granted only with a `%s` that begins with %s.", name, c.Arg, list([]string{strings.Join(c.First, " ")}))
 	case len(c.OneOf) > 0:
 		return fmt.Sprintf("%s is granted only with a `%s` of %s.", name, c.Arg, list(c.OneOf))
 	case c.Pattern != "":
