@@ -116,7 +116,7 @@ func (s *Server) Serve(ctx context.Context) error {
 // answer reads the request of one connection and runs the handler.
 func (s *Server) answer(ctx context.Context, conn net.Conn, peer *unix.Ucred) {
 	defer conn.Close()
-	st := &Stream{conn: conn, timeout: orDefault(s.WriteTimeout, DefaultTimeout)}
+	st := &Stream{conn: conn, timeout: orDefault(s.WriteTimeout, DefaultTimeout), peer: peer.Uid}
 	req, err := s.request(ctx, conn)
 	switch {
 	case errors.Is(err, io.EOF) || ctx.Err() != nil:

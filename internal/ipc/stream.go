@@ -23,11 +23,16 @@ type Stream struct {
 	}
 	timeout time.Duration
 	cancel  context.CancelCauseFunc // ends the handler's context
+	peer    uint32
 
 	mu  sync.Mutex // guards what follows
 	err error      // why nothing more can be sent
 	buf []byte
 }
+
+// Peer is the user id of the client, as the kernel told it when the connection
+// was made.
+func (s *Stream) Peer() uint32 { return s.peer }
 
 // Send sends one event, with one write. A message that cannot be encoded or is
 // over [frame.MaxBytes] is an error and leaves the stream as it was. After any

@@ -183,3 +183,6 @@ func (r *recent[T]) put(id string, v T) {
 }
 
 func (r *recent[T]) get(id string) T { return r.all[id] }
+
+// Forget drops the end of a call that loopd has logged.
+func (b *Book) Forget(id string) { delete(b.finals.all, id) }

@@ -21,7 +21,7 @@ import (
 // A Kept is a result as it waits for loopd, with what its outcome record needs.
 type Kept struct {
 	V       int                `json:"v"`
-	Digest  string             `json:"digest"` // of the call, as [Fingerprint] gives it
+	Digest  string             `json:"digest"` // of the call, as package policy gives it
 	Result  proto.CallResult   `json:"result"`
 	MS      int64              `json:"ms"`
 	Egress  []proto.EgressConn `json:"egress,omitempty"`
@@ -55,16 +55,6 @@ func (k *Kept) Outcome() *proto.AuditOutcome {
 		ID: k.Result.ID, Outcome: k.Result.Outcome, Code: k.Result.Code, Class: k.Result.Class, Untrusted: k.Result.Untrusted,
 		Bytes: int64(len(k.Result.Text)), Hash: hex.EncodeToString(sum[:]), MS: k.MS, Egress: k.Egress, More: k.More, Detail: k.Detail,
 	}
-}
-
-// Fingerprint tells one call from another that has the same id: it is of the
-// bytes that loopd sent.
-func Fingerprint(c *proto.Call) string {
-	h := sha256.New()
-	for _, s := range []string{c.ID, c.Session, c.Tool, c.Args} {
-		fmt.Fprintf(h, "%d:%s,", len(s), s)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Results are the kept results: one file each, in the folder results. A result

@@ -298,7 +298,7 @@ func (Answered) event()  {}
 func (Settled) event()   {}
 func (Ran) event()       {}
 func (Sealed) event()    {}
-func (Stored) event()      {}
+func (Stored) event()    {}
 func (Recorded) event()  {}
 func (Confirmed) event() {}
 func (Cancelled) event() {}

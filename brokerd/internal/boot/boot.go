@@ -1,0 +1,166 @@
+// Package boot binds brokerd together: it opens what is on disk, in the order
+// that recovery needs, and runs the sockets and the driver.
+//
+// It guarantees that nobody is answered before the whole audit log was verified
+// and read, and that the end of any part ends all.
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"boxmaker/brokerd/internal/approval"
+	"boxmaker/brokerd/internal/audit"
+	"boxmaker/brokerd/internal/calls"
+	"boxmaker/brokerd/internal/driver"
+	"boxmaker/brokerd/internal/policy"
+	"boxmaker/brokerd/internal/serve"
+	"boxmaker/brokerd/internal/settings"
+	"boxmaker/brokerd/internal/taint"
+	"boxmaker/internal/grant"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/secret"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config is what brokerd works with.
+type Config struct {
+	Audit, State *os.Root
+	Grants       *grant.Dir
+	Secrets      secret.Config
+	Settings     settings.Settings
+	Runner       driver.Runner
+	Doors        driver.Doors // nil: no way out
+	Clock        approval.Clock
+	Version      string
+	Name         func(uid uint32) string
+	Show         func(text string) string // makes paths in errors those that the owner knows
+	Looks        []Look                   // of parts outside brokerd
+	Confined     []proto.Check
+	Log          *slog.Logger
+	Fault        func(step string) error // for tests
+}
+
+// A Broker is everything that is opened.
+type Broker struct {
+	cfg     Config
+	log     *audit.Log
+	signer  *audit.Signer
+	secrets *vault
+	engine  *policy.Engine
+	taint   *taint.Store
+	desk    *approval.Desk
+	driver  *driver.Driver
+	health  *health
+	since   time.Time
+}
+
+// Open opens the state and the audit log.
+func Open(c Config) (*Broker, error) {
+	b := &Broker{cfg: c, since: c.Clock.Now()}
+	var err error
+	if b.secrets, err = openVault(c.Secrets, c.Show, c.Log); err != nil {
+		return nil, err
+	}
+	if b.taint, err = taint.Open(c.State); err != nil {
+		return nil, err
+	}
+	if b.signer, err = audit.OpenSigner(c.State); err != nil {
+		return nil, err
+	}
+	results, bad, err := calls.OpenResults(c.State)
+	if err != nil {
+		return nil, fmt.Errorf("%w (see runbook: broker-state)", err)
+	}
+	book, history, newest := calls.NewBook(), policy.NewHistory(), time.Time{}
+	b.log, err = audit.Open(audit.Config{Root: c.Audit, Version: c.Version, Now: c.Clock.Now, Visit: func(h proto.AuditHeader, r proto.AuditRecord) error {
+		if h.Time.After(newest) {
+			newest = h.Time
+		}
+		return errors.Join(book.Fold(r), history.Seen(h, r))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	desk, badToo, err := approval.Open(approval.Config{
+		Root: c.State, Clock: c.Clock, Floor: newest, Ended: book.Approvals(), Most: c.Settings.Approval.Waiting,
+	})
+	if err != nil {
+		return nil, errors.Join(err, b.log.Close())
+	}
+	b.desk = desk
+	for _, f := range append(bad, badToo...) {
+		c.Log.Error("a file of the state is damaged and was set aside", "file", f, "runbook", "broker-state")
+	}
+	b.engine = policy.New(policy.Config{
+		Audit: b.log, Grants: c.Grants, Taint: b.taint, History: history, Now: c.Clock.Now,
+		Trouble: func(err error) {
+			c.Log.Error("denied, because grants or taint cannot be read", "error", c.Show(err.Error()))
+		},
+	})
+	b.driver = driver.New(driver.Config{
+		Audit: b.log, Rules: b.engine, Taint: b.taint, Runner: c.Runner, Doors: c.Doors, Secrets: b.secrets,
+		Results: results, Desk: desk, Book: book, Now: c.Clock.Now, Log: c.Log, Fault: c.Fault,
+		Limits: driver.Limits{
+			Running: c.Settings.Calls.Running, Live: c.Settings.Calls.Live, Session: c.Settings.Calls.Session,
+			Expires: time.Duration(c.Settings.Approval.Expires), Time: time.Duration(c.Settings.Limits.Time), Egress: int64(c.Settings.Limits.Egress),
+		},
+	})
+	b.health = newHealth(c.Looks, c.Clock.Now)
+	return b, nil
+}
+
+// Close closes the audit log.
+func (b *Broker) Close() error { return b.log.Close() }
+
+// A Door is a listening socket and who may use it.
+type Door struct {
+	Listener net.Listener
+	Peers    []uint32
+}
+
+// Serve goes on with what was under way and answers both sockets, until ctx ends
+// (nil) or something fails that brokerd cannot go on after.
+func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) error {
+	g, ctx := errgroup.WithContext(ctx)
+	cfg := serve.Config{
+		Driver: b.driver, Desk: b.desk, Grants: b.grants, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
+		Name: b.cfg.Name, Now: b.cfg.Clock.Now, Log: b.cfg.Log,
+	}
+	if err := b.driver.Restore(); err != nil {
+		return err
+	}
+	g.Go(func() error { return b.driver.Run(ctx) })
+	g.Go(func() error { return serve.Broker(ctx, loopd.Listener, loopd.Peers, cfg) })
+	g.Go(func() error { return serve.Owner(ctx, owner.Listener, owner.Peers, cfg) })
+	g.Go(func() error { b.health.watch(ctx); return nil })
+	ready()
+	return g.Wait()
+}
+
+// grants reads the folder; faults are told, and grant nothing.
+func (b *Broker) grants() (grant.Set, error) {
+	set, err := b.cfg.Grants.Read()
+	if err != nil {
+		return set, errors.New(b.cfg.Show(err.Error()))
+	}
+	return set, nil
+}
+
+func (b *Broker) checkpoint() (*proto.Head, error) {
+	h, err := b.log.Checkpoint(b.signer)
+	if err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
+// isMissing tells a store that was never made from one that cannot be read.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,110 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"boxmaker/brokerd/internal/scan"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/secret"
+)
+
+// A vault is the store of secrets as the driver uses it. A store that was never
+// made holds nothing. One that cannot be read any more gives no value, but what
+// was read before is still taken out of texts.
+type vault struct {
+	cfg  secret.Config
+	show func(string) string
+	log  *slog.Logger
+
+	mu    sync.Mutex // guards what follows
+	store *secret.Store
+	cache scan.Cache
+	last  *scan.Scanner // of the newest list that could be read
+	err   error         // why the newest could not
+}
+
+// openVault refuses a store or a key that is there and not as it must be.
+func openVault(cfg secret.Config, show func(string) string, log *slog.Logger) (*vault, error) {
+	v := &vault{cfg: cfg, show: show, log: log}
+	if err := v.open(); err != nil && !isMissing(err) {
+		return nil, errors.New(show(err.Error()))
+	}
+	return v, nil
+}
+
+// open opens the store, if there is one now. Precondition: mu is held, or nobody
+// else has v.
+func (v *vault) open() error {
+	if v.store != nil {
+		return nil
+	}
+	s, err := secret.Open(v.cfg)
+	if err == nil {
+		v.store = s
+	}
+	return err
+}
+
+// Get gives a value.
+func (v *vault) Get(name string) (secret.Text, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.open(); err != nil {
+		return secret.Text{}, errors.New(v.show(err.Error()))
+	}
+	t, err := v.store.Get(name)
+	if err != nil {
+		return t, errors.New(v.show(err.Error()))
+	}
+	return t, nil
+}
+
+// Clean takes the values out of a text.
+func (v *vault) Clean(text string) string {
+	s := v.scanner()
+	if s == nil {
+		return text
+	}
+	clean, _ := s.Clean(text)
+	return clean
+}
+
+func (v *vault) scanner() *scan.Scanner {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.open(); err != nil {
+		return v.last // a store that was never made has no values
+	}
+	all, err := v.store.All()
+	if err != nil && v.err == nil {
+		v.log.Error("the secrets cannot be read any more; what was read before is still taken out of results", "error", v.show(err.Error()))
+	}
+	if v.err = err; err == nil {
+		v.last = v.cache.For(all)
+	}
+	return v.last
+}
+
+// check is the row of the status.
+func (v *vault) check() proto.Check {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := proto.Check{Name: "secrets", State: "ok"}
+	err := v.open()
+	var names []string
+	if err == nil {
+		names, err = v.store.Names()
+	}
+	switch {
+	case isMissing(err):
+		c.State, c.Detail = "skipped", "there is no store of secrets; `bxctl init` makes one"
+	case err != nil:
+		c.State, c.Detail, c.Runbook = "failed", v.show(err.Error()), "secret-store"
+	default:
+		c.Detail = fmt.Sprintf("%d secrets", len(names))
+	}
+	return c
+}

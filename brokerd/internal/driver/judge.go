@@ -1,0 +1,73 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"boxmaker/brokerd/internal/calls"
+	"boxmaker/internal/proto"
+)
+
+// judge says what came of a container. A text of ours is public; one with words
+// of a tool in it has the class of the grant, whatever the tool says.
+func judge(e *entry, limit time.Duration) proto.CallResult {
+	ours := func(o proto.CallOutcome, code proto.Code, text string) proto.CallResult {
+		if text == "" {
+			text = calls.Text(code, o)
+		}
+		return proto.CallResult{Outcome: o, Code: code, Class: proto.ClassPublic, Text: text}
+	}
+	if e.runErr != nil {
+		var s *setback
+		if errors.As(e.runErr, &s) {
+			o := proto.CallFailed
+			if s.code == proto.CodeStopped || s.code == proto.CodeHalted {
+				o = proto.CallDenied
+			}
+			return ours(o, s.code, s.text)
+		}
+		return ours(proto.CallUnknown, proto.CodeUnknownFate, "")
+	}
+	switch ended := e.ran.Ended; ended.Reason {
+	case proto.EndExit:
+		return e.said()
+	case proto.EndTimeout:
+		return ours(proto.CallFailed, proto.CodeToolTimeout, fmt.Sprintf("tool-timeout: the call took longer than %s and was ended; what it did until then stays.", limit))
+	case proto.EndMemory:
+		return ours(proto.CallFailed, proto.CodeToolFailed, "tool-failed: the tool needed more memory than it may have and was ended; what it did until then stays.")
+	case proto.EndOutput:
+		return ours(proto.CallFailed, proto.CodeTooLarge, "")
+	case proto.EndKilled:
+		if e.state.Stop == proto.CodeStopped || e.state.Stop == proto.CodeHalted {
+			return ours(proto.CallFailed, e.state.Stop, "")
+		}
+		return ours(proto.CallUnknown, proto.CodeUnknownFate, "")
+	case proto.EndLimit:
+		return ours(proto.CallFailed, proto.CodeLimitNotEnforceable, "")
+	case proto.EndMount:
+		return ours(proto.CallFailed, proto.CodeToolFailed, "tool-failed: a path that the owner granted is not there, or is a link, so nothing ran. Tell the owner.")
+	case proto.EndNoRuntime:
+		return ours(proto.CallFailed, proto.CodeNoRuntime, "")
+	case proto.EndNoUserland:
+		return ours(proto.CallFailed, proto.CodeNotConfigured, "not-configured: the root file system that the grant names is not there, so nothing ran. Tell the owner.")
+	default:
+		return ours(proto.CallFailed, proto.CodeInternal, "")
+	}
+}
+
+// said is the result of a tool that ran to its end.
+func (e *entry) said() proto.CallResult {
+	out := e.ran.Output
+	r := proto.CallResult{
+		Outcome: proto.CallOK, Class: e.facts.Grant.ResultClass, Untrusted: e.facts.Grant.Untrusted,
+		Text: out.Text, Dropped: max(0, out.Dropped) + max(0, e.ran.Ended.Dropped),
+	}
+	if out.Code != "" {
+		r.Outcome, r.Code = proto.CallFailed, out.Code
+		if out.Code.Validate() != nil { // a tool's own invention
+			r.Code = proto.CodeToolFailed
+		}
+	}
+	return r
+}

@@ -1,0 +1,205 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+
+	"boxmaker/brokerd/internal/calls"
+	"boxmaker/brokerd/internal/policy"
+	"boxmaker/internal/proto"
+)
+
+// Busy is the answer to a call for which there is no room now. Nothing was
+// decided on it, so it can be asked again.
+func Busy(format string, args ...any) *proto.Error {
+	return &proto.Error{Code: proto.ErrNotReady, Text: fmt.Sprintf(format, args...) + "; the call did not run", Runbook: "broker-busy"}
+}
+
+// Call decides on a call and runs it, or gives the result that it has. ctx ends
+// the wait, not the call.
+func (d *Driver) Call(ctx context.Context, c *proto.Call, onAsked func(*proto.Asked)) (*proto.CallResult, error) {
+	e, r, err := d.admit(c)
+	if err != nil || r != nil {
+		return r, err
+	}
+	return e.wait(ctx, onAsked)
+}
+
+// admit gives the entry of the call, a new one if it was never seen, or the
+// result that it has.
+func (d *Driver) admit(c *proto.Call) (*entry, *proto.CallResult, error) {
+	id, err := proto.ParseCallID(c.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	digest := policy.Digest(c)
+	if e := d.live[c.ID]; e != nil {
+		if e.digest != digest {
+			return d.refuse(c)
+		}
+		return e, nil, nil
+	}
+	known, err := d.known(c.ID)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case known.result != nil && known.digest == digest:
+		return nil, known.result, nil
+	case known.result != nil || d.cfg.Book.Seen(id):
+		return d.refuse(c)
+	case d.ending || d.ctx.Err() != nil:
+		return nil, nil, ErrEnding
+	case len(d.live) >= d.cfg.Limits.Live:
+		return nil, nil, Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
+	case d.inSession(c.Session) >= d.cfg.Limits.Session:
+		return nil, nil, Busy("the session has %d calls that have not ended, and may have no more", d.inSession(c.Session))
+	}
+	d.cfg.Book.Raise(id)
+	e := newEntry(c)
+	d.start(e, calls.Begun{})
+	return e, nil, nil
+}
+
+func (d *Driver) inSession(session string) (n int) {
+	for _, e := range d.live {
+		if e.call.Session == session {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse puts a call on record whose id was used before, and refuses it.
+// Precondition: mu is held.
+func (d *Driver) refuse(c *proto.Call) (*entry, *proto.CallResult, error) {
+	class, untrusted, _ := d.cfg.Taint.Get(c.Session) // of a damaged record it gives the worst
+	ref, err := d.cfg.Audit.Append(&proto.AuditDecision{
+		ID: c.ID, Session: c.Session, Tool: c.Tool, Args: clip(c.Args, proto.MaxAuditArgs), Digest: policy.Digest(c),
+		Verdict: proto.VerdictDeny, Code: proto.CodeReplayedCall, Taint: class, Untrusted: untrusted,
+	})
+	if err != nil {
+		d.fail(err)
+		return nil, nil, err
+	}
+	return nil, denial(c.ID, proto.CodeReplayedCall, "", ref.Head()), nil
+}
+
+// known gives the result of a call that has ended, if it is still there.
+// Precondition: mu is held.
+func (d *Driver) known(id string) (finished, error) {
+	if k, err := d.cfg.Results.Get(id); err != nil || k != nil {
+		if err != nil {
+			return finished{}, err
+		}
+		k.Result.Head = d.cfg.Audit.Head() // its record is in it
+		return finished{k.Digest, &k.Result}, nil
+	}
+	if f, ok := d.ended.all[id]; ok {
+		return f, nil
+	}
+	if f := d.cfg.Book.Final(id); f != nil {
+		return finished{f.Decision.Digest, denial(id, f.Code(), "", d.cfg.Audit.Head())}, nil
+	}
+	return finished{}, nil
+}
+
+// Fate gives the result of a call, once it has ended, or says that there is none.
+func (d *Driver) Fate(ctx context.Context, id string) (proto.Message, error) {
+	e, m, err := d.find(id)
+	if err != nil || m != nil {
+		return m, err
+	}
+	return e.outcome(ctx)
+}
+
+func (e *entry) outcome(ctx context.Context) (proto.Message, error) {
+	r, err := e.wait(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// find gives the entry of a call that goes on, or the answer for one that does
+// not.
+func (d *Driver) find(id string) (*entry, proto.Message, error) {
+	parsed, err := proto.ParseCallID(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.live[id]; e != nil {
+		return e, nil, nil
+	}
+	known, err := d.known(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if known.result != nil {
+		return nil, known.result, nil
+	}
+	// The call itself may still be under way to us: from now on it comes too late.
+	never := d.cfg.Book.Raise(parsed)
+	return nil, &proto.Unknown{ID: id, Never: never}, nil
+}
+
+// Cancel ends a call, and gives what came of it.
+func (d *Driver) Cancel(ctx context.Context, id string) (proto.Message, error) {
+	e, m, err := d.find(id)
+	if err != nil || m != nil {
+		return m, err
+	}
+	e.post(calls.Cancelled{Code: proto.CodeStopped})
+	return e.outcome(ctx)
+}
+
+// Confirm forgets a result that loopd has logged.
+func (d *Driver) Confirm(id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.live[id] != nil {
+		return &proto.Error{Code: proto.ErrBadRequest, Text: "the call has no result yet that could be confirmed", Runbook: "bad-request"}
+	}
+	delete(d.ended.all, id)
+	d.cfg.Book.Forget(id)
+	if err := d.cfg.Results.Drop(id); err != nil {
+		d.fail(err)
+		return err
+	}
+	return nil
+}
+
+// Halt denies everything from now on, ends what runs and withdraws what waits.
+func (d *Driver) Halt(reason, by string) error {
+	return d.setHalt(haltState{true, reason}, by)
+}
+
+// Resume ends a halt.
+func (d *Driver) Resume(by string) error { return d.setHalt(haltState{}, by) }
+
+// haltLive ends all calls. Precondition: mu is held.
+func (d *Driver) haltLive() {
+	for _, e := range d.live {
+		e.post(calls.Cancelled{Code: proto.CodeHalted})
+	}
+}
+
+func (d *Driver) setHalt(h haltState, by string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h.on {
+		d.halt = h // before the record: nothing more may start
+	}
+	if _, err := d.cfg.Audit.Append(&proto.AuditHalt{Halted: h.on, Reason: h.reason, By: by}); err != nil {
+		d.fail(err)
+		return err
+	}
+	d.halt = h
+	if h.on {
+		d.haltLive()
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+// Package settings is brokerd's configuration file: its keys, their defaults and
+// their bounds. A file that leaves everything out is valid.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"boxmaker/internal/config"
+)
+
+// Settings is config/brokerd.toml.
+type Settings struct {
+	Approval Approval `toml:"approval"`
+	Calls    Calls    `toml:"calls"`
+	Limits   Limits   `toml:"limits"`
+	Secrets  Secrets  `toml:"secrets"`
+}
+
+// Approval says how the owner is asked.
+type Approval struct {
+	Expires config.Duration `toml:"expires"` // then it is denied
+	Waiting int             `toml:"waiting"` // as many may wait at a time
+}
+
+// Calls bounds what goes on at a time.
+type Calls struct {
+	Running int `toml:"running"` // containers; more calls wait in line
+	Live    int `toml:"live"`    // calls that are decided, wait or run; more are refused
+	Session int `toml:"session"` // of these in one session
+}
+
+// Limits hold for a call whose grant says nothing. Those of memory and processes
+// are runnerd's.
+type Limits struct {
+	Time   config.Duration `toml:"time"`
+	Output config.Size     `toml:"output"` // bytes of the result
+	Egress config.Size     `toml:"egress"` // bytes over the network, both ways
+}
+
+// Secrets says where the key of the store is.
+type Secrets struct {
+	Key string `toml:"key"` // absolute path; empty: where bxctl init put it
+}
+
+// Default is the configuration of an empty file.
+func Default() Settings {
+	return Settings{
+		Approval: Approval{Expires: config.Duration(15 * time.Minute), Waiting: 16},
+		Calls:    Calls{Running: 8, Live: 64, Session: 4},
+		Limits:   Limits{Time: config.Duration(time.Minute), Output: 64 << 10, Egress: 64 << 20},
+	}
+}
+
+// Load reads path over the defaults. An error is a *config.Error.
+func Load(path string) (Settings, error) {
+	s := Default()
+	if err := config.Load(path, &s); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// Validate checks bounds; config.Load calls it.
+func (s *Settings) Validate() error {
+	errs := []error{
+		between("approval.expires", s.Approval.Expires, time.Second, 7*24*time.Hour),
+		between("limits.time", s.Limits.Time, time.Second, 24*time.Hour),
+		within("approval.waiting", s.Approval.Waiting, 1, 64),
+		within("calls.running", s.Calls.Running, 1, 64),
+		within("calls.live", s.Calls.Live, 1, 1024),
+		within("calls.session", s.Calls.Session, 1, 64),
+	}
+	for key, v := range map[string]config.Size{"limits.output": s.Limits.Output, "limits.egress": s.Limits.Egress} {
+		if v < 1<<10 || v > 1<<30 {
+			errs = append(errs, fmt.Errorf("%s is %s; it must be from 1KiB to 1GiB", key, v))
+		}
+	}
+	if s.Secrets.Key != "" && !filepath.IsAbs(s.Secrets.Key) {
+		errs = append(errs, errors.New("secrets.key is not an absolute path"))
+	}
+	return errors.Join(errs...)
+}
+
+func within(key string, v, low, high int) error {
+	if v < low || v > high {
+		return fmt.Errorf("%s is %d; it must be from %d to %d", key, v, low, high)
+	}
+	return nil
+}
+
+func between(key string, v config.Duration, low, high time.Duration) error {
+	if time.Duration(v) < low || time.Duration(v) > high {
+		return fmt.Errorf("%s is %s; it must be from %s to %s", key, v, low, high)
+	}
+	return nil
+}
