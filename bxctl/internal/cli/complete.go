@@ -75,6 +75,8 @@ func (a *app) arguments(c *cobra.Command) completer {
 	switch {
 	case args == "ID":
 		return a.sessionIDs
+	case args == "CODE|ID":
+		return a.waiting
 	case args == "[ROLE…]":
 		return a.roles
 	case args == "DIR":

@@ -1,0 +1,72 @@
+// Package prompt asks the owner on a terminal.
+//
+// It guarantees that what is typed for [Hidden] is not echoed and that the
+// terminal echoes again afterwards, also after Ctrl-C. It needs a terminal.
+package prompt
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// ErrInterrupted reports Ctrl-C.
+var ErrInterrupted = errors.New("prompt: interrupted")
+
+// Hidden asks for a line that is not echoed.
+func Hidden(in *os.File, out io.Writer, question string) (string, error) {
+	before, err := term.GetState(in.Fd())
+	if err != nil {
+		return "", err
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	if _, err := fmt.Fprint(out, question); err != nil {
+		return "", err
+	}
+	type answer struct {
+		text []byte
+		err  error
+	}
+	ch := make(chan answer, 1)
+	go func() { // a read of a terminal can't be woken: it ends with the program
+		b, err := term.ReadPassword(in.Fd())
+		ch <- answer{b, err}
+	}()
+	select {
+	case a := <-ch:
+		fmt.Fprintln(out)
+		return string(a.text), a.err
+	case <-interrupts:
+		fmt.Fprintln(out)
+		return "", errors.Join(ErrInterrupted, term.Restore(in.Fd(), before))
+	}
+}
+
+// Yes asks a question; only an answer that is "y" or "yes" is one.
+func Yes(in io.Reader, out io.Writer, question string) (bool, error) {
+	if _, err := fmt.Fprint(out, question+" [y/N] "); err != nil {
+		return false, err
+	}
+	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if err != nil { // the end, without Enter
+		fmt.Fprintln(out)
+		return false, nil
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	default:
+		return false, nil
+	}
+}
