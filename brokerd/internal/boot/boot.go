@@ -67,7 +67,7 @@ func Open(c Config) (*Broker, error) {
 	b := &Broker{cfg: c, since: c.Clock.Now()}
 	var err error
 	if b.secrets, err = openVault(c.Secrets, c.Show, c.Log); err != nil {
-		return nil, err
+		return nil, &Refused{err}
 	}
 	if b.taint, err = taint.Open(c.State); err != nil {
 		return nil, err

@@ -2,8 +2,6 @@ package driver
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
 	"boxmaker/brokerd/internal/calls"
 	"boxmaker/internal/proto"
@@ -11,7 +9,7 @@ import (
 
 // judge says what came of a container. A text of ours is public; one with words
 // of a tool in it has the class of the grant, whatever the tool says.
-func judge(e *entry, limit time.Duration) proto.CallResult {
+func judge(e *entry) proto.CallResult {
 	ours := func(o proto.CallOutcome, code proto.Code, text string) proto.CallResult {
 		if text == "" {
 			text = calls.Text(code, o)
@@ -33,7 +31,7 @@ func judge(e *entry, limit time.Duration) proto.CallResult {
 	case proto.EndExit:
 		return e.said()
 	case proto.EndTimeout:
-		return ours(proto.CallFailed, proto.CodeToolTimeout, fmt.Sprintf("tool-timeout: the call took longer than %s and was ended; what it did until then stays.", limit))
+		return ours(proto.CallFailed, proto.CodeToolTimeout, "")
 	case proto.EndMemory:
 		return ours(proto.CallFailed, proto.CodeToolFailed, "tool-failed: the tool needed more memory than it may have and was ended; what it did until then stays.")
 	case proto.EndOutput:

@@ -37,6 +37,10 @@ type setback struct {
 	err  error  // for the owner
 }
 
+// NotRun is an error of a [Runner] or of [Doors]: for certain nothing ran. Any
+// other error of a Runner means that nobody knows.
+func NotRun(code proto.Code, err error) error { return &setback{code: code, err: err} }
+
 func (s *setback) Error() string { return string(s.code) + ": " + s.err.Error() }
 func (s *setback) Unwrap() error { return s.err }
 
@@ -121,7 +125,10 @@ func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.Egres
 			return door, closed, nil
 		}
 	}
-	return "", nil, &setback{code: proto.CodeNoEgress, err: err}
+	if s := new(setback); errors.As(err, &s) {
+		return "", nil, err
+	}
+	return "", nil, NotRun(proto.CodeNoEgress, err)
 }
 
 // doorGrace is how much longer than its call a door stays: the container takes
@@ -185,13 +192,14 @@ func list(s []string) []string { return append([]string{}, s...) }
 
 // diff gives the preview's diff, and why there is none or a part only.
 func (d *Driver) diff(e *entry) (diff, note string) {
-	r := judge(e, d.timeLimit(e))
+	r := judge(e)
 	switch {
 	case r.Outcome != proto.CallOK:
 		return "", "there is no diff: " + d.cfg.Secrets.Clean(clip(r.Text, 1<<10))
-	case e.ran.Output.Diff == "":
+	case e.ran.Output.Diff == "" && e.ran.Output.Note == "":
 		return "", "the call would change nothing"
 	}
+	note = d.cfg.Secrets.Clean(clip(valid(e.ran.Output.Note), 1<<10))
 	diff = d.cfg.Secrets.Clean(valid(e.ran.Output.Diff))
 	if whole := len(diff); whole > maxDiff {
 		diff = clip(diff, maxDiff)
@@ -216,7 +224,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // seal makes the result fit to leave: secrets are taken out, and the session's
 // taint is raised before anybody reads it.
 func (d *Driver) seal(e *entry) (calls.Event, error) {
-	r := judge(e, d.timeLimit(e))
+	r := judge(e)
 	r.ID = e.call.ID
 	r.Text = d.cfg.Secrets.Clean(valid(r.Text))
 	if cut := clip(r.Text, maxText); len(cut) < len(r.Text) {

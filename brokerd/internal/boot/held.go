@@ -1,0 +1,150 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"boxmaker/brokerd/internal/approval"
+	"boxmaker/internal/grant"
+	"boxmaker/internal/secret"
+
+	"golang.org/x/sys/unix"
+)
+
+// Folders are the places on disk, as the owner knows them.
+type Folders struct {
+	Audit, State, Grants, Secrets string
+	Key                           secret.Key
+}
+
+// Held are the folders, opened before the process gives up its rights. A user
+// that brokerd drops to may not be able to walk down to them from the root, so
+// that grants, secrets and key are then reached through open descriptors.
+type Held struct {
+	Audit, State *os.Root
+
+	at      Folders
+	uid     int // dropped to; 0: none
+	open    []*os.File
+	through map[string]string // path as opened, to the owner's
+	reach   map[string]string // and back
+}
+
+// Hold opens the folders. uid is the user that brokerd will be, 0 if it stays
+// what it is.
+func Hold(at Folders, uid int) (*Held, error) {
+	h := &Held{at: at, uid: uid, through: map[string]string{}, reach: map[string]string{}}
+	var err error
+	if h.Audit, err = os.OpenRoot(at.Audit); err != nil {
+		return nil, fmt.Errorf("the folder of the audit log cannot be opened: %w (see runbook: broker-state)", err)
+	}
+	if h.State, err = os.OpenRoot(at.State); err != nil {
+		return nil, errors.Join(fmt.Errorf("the folder of brokerd's state cannot be opened: %w (see runbook: broker-state)", err), h.Close())
+	}
+	if uid == 0 {
+		return h, nil
+	}
+	for _, dir := range h.ReadOnly() {
+		f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the error for the owner comes when it is read
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("the folder %s cannot be opened: %w (see runbook: broker-state)", dir, err), h.Close())
+		}
+		h.open = append(h.open, f)
+		path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		h.through[path], h.reach[dir] = dir, path
+	}
+	return h, nil
+}
+
+// Close closes the folders.
+func (h *Held) Close() error {
+	var errs []error
+	for _, r := range []*os.Root{h.Audit, h.State} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	for _, f := range h.open {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ReadOnly are the folders that brokerd reads from.
+func (h *Held) ReadOnly() []string {
+	dirs := []string{h.at.Grants, h.at.Secrets}
+	if h.at.Key.File != "" {
+		dirs = append(dirs, filepath.Dir(h.at.Key.File))
+	}
+	return dirs
+}
+
+func (h *Held) dir(d string) string {
+	if p, ok := h.reach[d]; ok {
+		return p
+	}
+	return d
+}
+
+// Grants is the folder of the grants. Nothing in the folders own can be granted.
+func (h *Held) Grants(own ...string) *grant.Dir { return grant.Open(h.dir(h.at.Grants), own...) }
+
+// Secrets says where the store and its key are.
+func (h *Held) Secrets() secret.Config {
+	key := h.at.Key
+	if key.File != "" {
+		key.File = filepath.Join(h.dir(filepath.Dir(key.File)), filepath.Base(key.File))
+	}
+	return secret.Config{Dir: h.dir(h.at.Secrets), Key: key, Owner: h.uid}
+}
+
+// Show puts the owner's paths into a text.
+func (h *Held) Show(text string) string {
+	for path, dir := range h.through {
+		text = strings.ReplaceAll(text, path+"/", dir+"/")
+		text = strings.ReplaceAll(text, path+":", dir+":")
+	}
+	return text
+}
+
+// Clock is the machine's. It must be made before the process is confined.
+func Clock() (approval.Clock, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return approval.Clock{}, fmt.Errorf("the id of this boot cannot be read: %w", err)
+	}
+	boot := strings.TrimSpace(string(id))
+	return approval.Clock{Now: time.Now, Boot: func() (string, time.Duration) {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+			return "", 0 // no kernel that Go runs on is without it
+		}
+		return boot, time.Duration(ts.Nano())
+	}}, nil
+}
+
+// Names gives the users' names for records: "me (uid 1000)". They are looked up
+// now, since that is not possible in a confined process.
+func Names(known ...uint32) func(uid uint32) string {
+	names := map[uint32]string{}
+	for _, uid := range known {
+		if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+			names[uid] = u.Username
+		}
+	}
+	return func(uid uint32) string {
+		if n := names[uid]; n != "" {
+			return fmt.Sprintf("%s (uid %d)", n, uid)
+		}
+		return fmt.Sprintf("uid %d", uid)
+	}
+}
