@@ -38,7 +38,9 @@ func call(t *testing.T, name, args string) *tool.Call {
 
 func now() time.Time { return time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC) }
 
-func reads(paths string) string { return "tool = \"read_file\"\nmode = \"auto\"\n[paths]\nread = [" + paths + "]\n" }
+func reads(paths string) string {
+	return "tool = \"read_file\"\nmode = \"auto\"\n[paths]\nread = [" + paths + "]\n"
+}
 
 func denies(tool, rest string) string { return "tool = \"" + tool + "\"\nmode = \"deny\"\n" + rest }
 

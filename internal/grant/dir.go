@@ -26,6 +26,7 @@ type Dir struct {
 
 	mu    sync.Mutex // guards what follows
 	files map[string]*kept
+	watch *watch // nil if there is none
 }
 
 // kept is what a file was found to say.
@@ -34,6 +35,7 @@ type kept struct {
 	settled  bool // a change after this would show in the stamp
 	grant    *Grant
 	problems []Problem
+	alias    bool // it has another name, through which it can change unseen
 }
 
 // stamp changes whenever a file's name, owner, rights or bytes do: nobody can
@@ -76,32 +78,53 @@ func resolved(own []string) []string {
 func (d *Dir) Read() (Set, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := d.now()
+	if d.watch != nil && d.watch.fresh(d.path, now) {
+		return d.watch.set, nil
+	}
+	set, watched, err := d.full()
+	if d.watch = watched; watched != nil {
+		watched.set, watched.full = set, now
+	}
+	return set, err
+}
+
+// full looks at every file. The watch it gives began before that.
+func (d *Dir) full() (Set, *watch, error) {
 	f, err := os.Open(d.path)
 	if err != nil {
-		return Set{}, unreadable(d.path, err)
+		return Set{}, nil, unreadable(d.path, err)
 	}
 	defer f.Close()
+	dir := int(f.Fd()) //nolint:gosec // a descriptor fits
+	w := d.watch
+	if id, ok := identityOf(dir); w == nil || !ok || w.id != id {
+		w = newWatch(d.path, dir)
+	}
 	owner, err := folder(f)
 	if err != nil {
-		return Set{}, err
+		return Set{}, nil, err
 	}
 	names, err := f.Readdirnames(-1)
 	if err != nil {
-		return Set{}, unreadable(d.path, err)
+		return Set{}, nil, unreadable(d.path, err)
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".toml") || strings.HasPrefix(n, ".") })
 	slices.Sort(names)
 	set, seen := Set{Grants: make([]*Grant, 0, len(names))}, make(map[string]*kept, len(names))
 	for _, name := range names {
-		k := d.file(int(f.Fd()), name, owner) //nolint:gosec // a descriptor fits
+		k := d.file(dir, name, owner)
 		if k == nil {
 			continue // gone meanwhile
 		}
 		seen[name] = k
 		set.add(k)
+		if k.alias {
+			w = nil
+		}
 	}
 	d.files = seen
-	return set, nil
+	return set, w, nil
 }
 
 func (s *Set) add(k *kept) {
@@ -180,7 +203,7 @@ func (d *Dir) read(dir int, name string, owner uint32) (*kept, error) {
 	if err := unix.Fstat(fd, &before); err != nil {
 		return nil, err
 	}
-	k := &kept{stamp: stampOf(&before)}
+	k := &kept{stamp: stampOf(&before), alias: before.Nlink != 1}
 	if p := rights(name, &before, owner); p != nil {
 		k.problems, k.settled = []Problem{*p}, true
 		return k, nil
