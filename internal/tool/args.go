@@ -8,16 +8,18 @@ import (
 
 // ListFiles are the arguments of list_files.
 type ListFiles struct {
-	Path  string `json:"path"`
-	Depth int64  `json:"depth,omitzero"` // levels of folders
+	Path   string `json:"path"`
+	Depth  int64  `json:"depth,omitzero"`  // levels of folders
+	Offset int64  `json:"offset,omitzero"` // first entry, from 1
 }
 
-func newListFiles() *ListFiles { return &ListFiles{Depth: 1} }
+func newListFiles() *ListFiles { return &ListFiles{Depth: 1, Offset: 1} }
 
 func (a *ListFiles) fields() []field {
 	return []field{
 		{"path", true, text{p: &a.Path, want: "a string", mend: cleanPath}},
 		{"depth", false, number{&a.Depth, 1, 20}},
+		{"offset", false, number{&a.Offset, 1, 1e6}},
 	}
 }
 

@@ -44,6 +44,10 @@ var links = map[string]rule{
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
 	},
 	"inferproxy": {},
+	"toolkit": { // inside the containers
+		modules: slices.Concat(jsonModule, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
+		shared:  []string{"proto", "strict", "tool"},
+	},
 	// practice stands for a server of others, so that it shares nothing with
 	// what it tests.
 	"practice": {modules: jsonModule},
