@@ -155,8 +155,17 @@ func TestAsRoot(t *testing.T) {
 	}
 	for _, c := range []broken{
 		{"sessions of loopd", false, func(r *rig) { give(r, loopd) }, "rights", OK, "private", "", false},
-		{"sessions of root, before up", false, func(r *rig) {}, "rights", OK, "private", "", false},
+		{"sessions of root, before up", false, func(r *rig) { give(r, 0) }, "rights", OK, "private", "", false},
 		{"sessions of a stranger", false, func(r *rig) { give(r, 4242) }, "rights", Fail, "in the sessions folder, ., chat-a, chat-a/0001.jsonl belong to another user than uid 62102", "chown", true},
+		{"workspace of root", false, func(r *rig) { r.must(os.Lchown(r.l.Workspace, 0, 0)) }, "workspace", Fail, "tools, which run as uid 62109, may not use the workspace", "--fix", true},
+		{"a granted folder out of reach", false, func(r *rig) {
+			r.file("notes/a.md", "x", 0o600)
+			r.grant("10-notes.toml", "tool = \"read_file\"\nmode = \"auto\"\n[paths]\nread = [\""+r.dir+"/notes\"]\n", 0o640)
+		}, "granted", Warn, "granted by 10-notes.toml, and tools, which run as uid 62109, may not use it", "setfacl", false},
+		{"a home out of reach", false, func(r *rig) { r.must(os.Chmod(r.dir, 0o700)) }, "workspace", Fail, "can't pass through the home", "chmod o+x", false},
+		{"audit of a stranger", false, func(r *rig) { r.must(os.Lchown(r.l.Audit, 4242, 4242)) }, "rights", Fail, "belong to another user than uid 62105", "chown", true},
+		{"key of a stranger", false, func(r *rig) { r.must(os.Lchown(r.l.Keys+"/brokerd.key", 4242, 4242)) }, "secrets", Fail, "belongs to uid 4242", "chown", false},
+		{"a grant of a stranger", false, func(r *rig) { r.must(os.Lchown(r.l.Grants+"/50-workspace-run.toml", 4242, 0)) }, "grants", Fail, "belongs to another user (uid 4242)", "chown", false},
 		{"config of a stranger", false, func(r *rig) { r.must(os.Lchown(filepath.Join(r.l.Config, "loopd.toml"), 4242, 0)) }, "rights", Fail, "loopd.toml belong to another user than uid 0", "chown", true},
 		{"home of another user", false, func(r *rig) { r.must(os.Lchown(r.l.Home, 4242, 0)) }, "environment", Fail, "you are root, and the home belongs to uid 4242", "as that user", true},
 		{"socket folders of the clients", false, func(r *rig) {
@@ -176,6 +185,8 @@ func TestAsRoot(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			r := newRig(t)
 			r.o.Root = func() bool { return true }
+			r.must(os.Chmod(r.dir, 0o711))
+			r.must(setup.Own(r.l, setup.DefaultSettings()))
 			c.hurt(r)
 			rep := r.examine()
 			i := slices.IndexFunc(rep.Findings, func(f Finding) bool {

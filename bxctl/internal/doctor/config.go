@@ -17,6 +17,7 @@ import (
 	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
 
+	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,6 +56,30 @@ func configFiles(x *exam) {
 		}
 		x.add(Finding{Looked: path, Verdict: Fail, Detail: text, Mend: mend, Runbook: first(key, "config-invalid")})
 	}
+	for _, name := range []string{setup.FileBroker, setup.FileRunner, setup.FileEgress} {
+		x.otherFile(filepath.Join(x.Layout.Config, name))
+	}
+}
+
+// otherFile: a file whose keys only its role knows, which judges them at its start.
+func (x *exam) otherFile(path string) {
+	b, err := os.ReadFile(path)
+	var any map[string]any
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.add(Finding{Looked: path, Verdict: Warn, Runbook: "config-missing", Detail: "it is not there", Mend: "bxctl up writes it; so does bxctl init"})
+		return
+	case err != nil:
+		x.add(Finding{Looked: path, Verdict: Fail, Runbook: "config-unreadable", Detail: err.Error(), Mend: "run bxctl as the user that set Boxmaker up"})
+		return
+	}
+	var bad *toml.DecodeError
+	if err := toml.Unmarshal(b, &any); errors.As(err, &bad) {
+		line, _ := bad.Position()
+		x.add(Finding{Looked: path, Verdict: Fail, Runbook: "config-not-toml", Detail: fmt.Sprintf("line %d: this is not TOML: %s", line, bad.Error()), Mend: "mend that line, then: bxctl down; bxctl up --detach"})
+		return
+	}
+	x.ok(path, "parses; its keys are judged at the start")
 }
 
 // configFit: values that are good one by one and do not go together.
@@ -160,20 +185,6 @@ func (x *exam) fitPrompt() {
 		bad("the system prompt is not UTF-8 text")
 	case strings.TrimSpace(string(b)) == "":
 		bad("the system prompt is empty")
-	}
-}
-
-// grants: nothing reads them yet but the owner's editor; what can be wrong is
-// who may write there, which is looked at under rights.
-func grants(x *exam) {
-	files, err := filepath.Glob(filepath.Join(x.Layout.Grants, "*.toml"))
-	switch {
-	case err != nil:
-		x.skip(x.Layout.Grants, "%v", err)
-	case len(files) == 0:
-		x.ok(x.Layout.Grants, "no grants: every tool call but loopd's own is denied")
-	default:
-		x.skip(x.Layout.Grants, "%d grants; brokerd judges what is in them", len(files))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
 
 	"boxmaker/internal/config"
@@ -81,6 +82,9 @@ type Options struct {
 	StatFS    func(path string) (FileSystem, error)
 	Landlock  func() (int, error)
 	Spaces    func(ctx context.Context) error // whether a namespace can be made
+	LookPath  func(program string) (string, error)
+	// RuntimeVersion asks a container runtime.
+	RuntimeVersion func(ctx context.Context, path string) (string, error)
 }
 
 // A check looks at one thing and reports to the exam.
@@ -99,11 +103,15 @@ func checks() []check {
 		{"config-files", "doctor-config-files", configFiles},
 		{"config-fit", "doctor-config-fit", configFit},
 		{"grants", "doctor-grants", grants},
+		{"granted", "doctor-granted", granted},
+		{"workspace", "doctor-workspace", workspace},
+		{"secrets", "doctor-secrets", secrets},
 		{"model-file", "doctor-model-file", modelFile},
 		{"programs", "doctor-programs", programs},
 		{"rights", "doctor-rights", rights},
 		{"disk", "doctor-disk", disk},
 		{"kernel", "doctor-kernel", kernel},
+		{"runner", "doctor-runner", runner},
 		{"lock", "doctor-lock", lock},
 		{"daemons", "doctor-daemons", daemons},
 		{"versions", "doctor-versions", versions},
@@ -111,10 +119,12 @@ func checks() []check {
 		{"upstream", "doctor-upstream", upstream},
 		{"loopd", "doctor-loopd", loopd},
 		{"server", "doctor-server", server},
+		{"brokerd", "doctor-brokerd", brokerd},
 		{"confinement", "doctor-confinement", confinement},
 		{"listeners", "doctor-listeners", listeners},
 		{"clock", "doctor-clock", clock},
 		{"logs", "doctor-logs", logs},
+		{"audit", "doctor-audit", auditLog},
 		{"leftovers", "doctor-leftovers", leftovers},
 	}
 }
@@ -206,6 +216,12 @@ func (o Options) defaults() Options {
 	}
 	if o.Spaces == nil {
 		o.Spaces = func(ctx context.Context) error { return namespaces(ctx, o.Self) }
+	}
+	if o.LookPath == nil {
+		o.LookPath = exec.LookPath
+	}
+	if o.RuntimeVersion == nil {
+		o.RuntimeVersion = versionOf
 	}
 	return o
 }

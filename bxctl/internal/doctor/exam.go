@@ -28,10 +28,13 @@ type exam struct {
 	key      string
 	findings []Finding
 
-	conf   *conf
-	status *loopdState
-	state  *upState
-	props  *serverState
+	conf    *conf
+	status  *loopdState
+	state   *upState
+	props   *serverState
+	brokerd *brokerState
+	systemd *bool
+	granted *grantState
 }
 
 // conf is what the config files say, as far as they can be read.
@@ -81,10 +84,14 @@ func (x *exam) running() *upState {
 	return x.state
 }
 
-// roles lists the roles that up says it runs; none if no up runs.
+// roles lists the roles that up says it runs, or those of systemd; none if
+// neither runs any.
 func (x *exam) roles() []report.Role {
 	s := x.running()
-	if s.pid == 0 || s.up == nil {
+	switch {
+	case s.pid == 0 && x.bySystemd():
+		return x.units()
+	case s.pid == 0 || s.up == nil:
 		return nil
 	}
 	return s.up.Roles

@@ -70,7 +70,10 @@ type folder struct {
 
 func (x *exam) folders() []folder {
 	l := x.Layout
-	all := []folder{{"home", l.Home, true}, {"config", l.Config, true}, {"sessions", l.Sessions, true}, {"run", l.Run, false}, {"log", l.Log, false}}
+	all := []folder{
+		{"home", l.Home, true}, {"config", l.Config, true}, {"sessions", l.Sessions, true}, {"run", l.Run, false}, {"log", l.Log, false},
+		{"audit", l.Audit, true}, {"broker", l.Broker, true}, {"secrets", l.Secrets, true}, {"keys", l.Keys, true}, {"anchors", l.Anchors, true}, {"grants", l.Grants, true},
+	}
 	var out []folder
 	for _, f := range all {
 		if _, err := os.Stat(f.path); err == nil {
@@ -178,7 +181,7 @@ func disk(x *exam) {
 				Mend: "mount it read-write; if the kernel did that by itself, the disk is failing: see dmesg",
 			})
 		case s.Free < leastFree:
-			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "disk-full", Detail: free + ": loopd stops when a log can't be written", Mend: "free some space"})
+			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "disk-full", Detail: free + ": loopd stops when a log can't be written, and brokerd denies everything", Mend: "free some space"})
 		case s.AllInodes > 0 && s.Inodes < leastInodes:
 			x.add(Finding{Looked: f.path, Verdict: Fail, Runbook: "disk-full", Detail: fmt.Sprintf("%d inodes are left: no new files can be made", s.Inodes), Mend: "remove small files (df -i shows where)"})
 		case s.Free < lowFree:

@@ -14,6 +14,7 @@ import (
 
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/up"
 )
 
 // fields reads /proc/PID/status.
@@ -28,6 +29,42 @@ func (x *exam) fields(pid int) (map[string]string, error) {
 		out[k] = strings.TrimSpace(v)
 	}
 	return out, nil
+}
+
+// bySystemd reports whether systemd listens on our sockets.
+func (x *exam) bySystemd() bool {
+	if x.systemd == nil {
+		is := up.RunBySystemd(x.Layout)
+		x.systemd = &is
+	}
+	return *x.systemd
+}
+
+// units finds the roles that systemd runs, by the cgroups of their services.
+func (x *exam) units() []report.Role {
+	entries, err := os.ReadDir(x.Proc)
+	if err != nil {
+		return nil
+	}
+	var out []report.Role
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		groups, err := os.ReadFile(fmt.Sprintf("%s/%d/cgroup", x.Proc, pid))
+		if err != nil {
+			continue
+		}
+		_, unit, ok := strings.Cut(string(groups), "/boxmaker-")
+		role, _, ok2 := strings.Cut(unit, ".service")
+		f, err := x.fields(pid)
+		if !ok || !ok2 || err != nil || f["Name"] != role { // what a role starts is not the role
+			continue
+		}
+		out = append(out, report.Role{Name: role, PID: pid, Start: x.startOf(pid), State: "running", UID: x.uidOf(role)})
+	}
+	return out
 }
 
 // confinement: what the kernel says of each running role, not what the role says.
@@ -92,7 +129,7 @@ func (x *exam) confined(r report.Role) {
 func (x *exam) isolated(role string) bool {
 	c := x.config()
 	switch role {
-	case "loopd", "practice":
+	case "loopd", "practice", "brokerd", "runnerd":
 		return true
 	case "inferproxy":
 		a, err := setup.ParseUpstream(c.proxy.Upstream)
@@ -180,7 +217,7 @@ func (x *exam) children(pids map[int]string) {
 	for grown := true; grown; {
 		grown = false
 		for pid, up := range parent {
-			if name, ok := pids[up]; ok && pids[pid] == "" && pid != os.Getpid() {
+			if name, ok := pids[up]; ok && pids[pid] == "" && pid != os.Getpid() && name != "runnerd" { // in containers, a tool may listen
 				pids[pid] = "a child of " + strings.TrimPrefix(name, "a child of ")
 				grown = true
 			}

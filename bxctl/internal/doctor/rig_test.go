@@ -3,6 +3,7 @@ package doctor
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/fakeloop"
+	"boxmaker/bxctl/internal/fakeowner"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/internal/appendlog"
@@ -55,12 +57,14 @@ type rig struct {
 	up   *report.Up
 	st   *proto.Status
 	prop string // answer of /props
-	stat int    // of /health
+
+	broker *fakeowner.Broker
+	stat   int // of /health
 }
 
 const (
-	pidProxy, pidLoopd, pidPractice = 901, 902, 903
-	template                        = "the template"
+	pidProxy, pidLoopd, pidPractice, pidBroker = 901, 902, 903, 904
+	template                                   = "the template"
 )
 
 func newRig(t *testing.T) *rig {
@@ -81,6 +85,8 @@ func newRig(t *testing.T) *rig {
 	if _, err := (setup.Job{Layout: r.l, Now: at()}).Run(); err != nil {
 		t.Fatal(err)
 	}
+	r.plain()
+	r.toml("bxctl.toml", "enabled = false", "enabled = true ")
 	r.o = Options{
 		Layout: r.l, Self: filepath.Join(dir, "bin", "bxctl"), Version: "v1", Getenv: func(n string) string { return r.env[n] }, Now: at,
 		Root: func() bool { return false }, Proc: filepath.Join(dir, "proc"), Temporary: []string{"/nowhere"},
@@ -92,12 +98,34 @@ func newRig(t *testing.T) *rig {
 		},
 		Landlock: func() (int, error) { return 7, nil },
 		Spaces:   func(context.Context) error { return nil },
+		LookPath: func(program string) (string, error) {
+			if program == "crun" {
+				return "/usr/bin/crun", nil
+			}
+			return exec.LookPath(program)
+		},
+		RuntimeVersion: func(context.Context, string) (string, error) { return "1.14.3", nil },
 	}
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice"} {
+	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit"} {
 		r.file("bin/"+name, "abc", 0o755)
 	}
 	r.session("chat-a", 1, 3)
 	return r
+}
+
+// plain makes the home one of an ordinary user, if root made it.
+func (r *rig) plain() {
+	r.t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	r.must(filepath.Walk(r.l.Home, func(path string, info os.FileInfo, err error) error {
+		mode := os.FileMode(0o600)
+		if err == nil && info.IsDir() {
+			mode = 0o700
+		}
+		return errors.Join(err, os.Lchown(path, 0, 0), os.Chmod(path, mode))
+	}))
 }
 
 func (r *rig) read(path string) string {
@@ -122,6 +150,13 @@ func (r *rig) file(name, text string, mode os.FileMode) {
 	r.must(os.MkdirAll(filepath.Dir(path), 0o700))
 	r.must(os.WriteFile(path, []byte(text), mode))
 	r.must(os.Chmod(path, mode))
+}
+
+// grant writes a grant file.
+func (r *rig) grant(name, text string, mode os.FileMode) {
+	r.t.Helper()
+	r.must(os.WriteFile(filepath.Join(r.l.Grants, name), []byte(text), mode))
+	r.must(os.Chmod(filepath.Join(r.l.Grants, name), mode))
 }
 
 // toml replaces text in a config file.
@@ -167,7 +202,7 @@ func (r *rig) run() {
 	pid := r.hold()
 	const uid = 4000
 	r.up = &report.Up{PID: pid, Since: at(), Version: "v1", State: "running"}
-	for i, name := range []string{"inferproxy", "loopd", "practice"} {
+	for i, name := range []string{"inferproxy", "loopd", "practice", "brokerd", "runnerd", "egressd"} {
 		r.up.Roles = append(r.up.Roles, report.Role{Name: name, PID: pidProxy + i, Start: uint64(100 + i), Since: at(), State: "running", UID: uid})
 		r.process(pidProxy+i, name, pid, uint64(100+i), uid)
 	}
@@ -179,6 +214,11 @@ func (r *rig) run() {
 	}
 	fakeloop.At(r.t, r.l.Socket("loopd", "bxctl", "loop"), func(_ context.Context, _ proto.Message, out *ipc.Stream) { fakeloop.Send(out, r.st) })
 	r.listen(r.l.Socket("inferproxy", "loopd", "infer"))
+	for _, at := range [][]string{{"brokerd", "loopd", "broker"}, {"runnerd", "brokerd", "runner"}, {"egressd", "brokerd", "egress"}} {
+		r.listen(r.l.Socket(at[0], at[1], at[2]))
+	}
+	r.broker = fakeowner.At(r.t, r.l.Socket("brokerd", "bxctl", "owner"))
+	r.broker.SetStatus(func(st *proto.BrokerStatus) { st.Version = "v1" })
 	r.prop = fmt.Sprintf(`{"build_info":"practice-1","total_slots":3,"chat_template":%q,"default_generation_settings":{"n_ctx":32768}}`, template)
 	r.serve(r.listen(r.l.Socket("practice", "inferproxy", "llama")))
 }

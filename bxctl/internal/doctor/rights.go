@@ -44,10 +44,19 @@ func rights(x *exam) {
 		}
 	}
 	l := x.Layout
+	broker := []uint32{x.uidOf("brokerd")}
+	if x.Root() && x.running().pid == 0 {
+		broker = append(broker, 0) // up gives it to brokerd at its start
+	}
 	trees := []tree{
-		{folder{"home", l.Home, true}, []uint32{me}, private, true}, // itself, and files in it
+		{folder{"home", l.Home, true}, []uint32{me}, x.homeModes, true}, // itself, and files in it
 		{folder{"config", l.Config, true}, []uint32{me}, private, true},
-		{folder{"grants", l.Grants, true}, []uint32{me}, private, true},
+		{folder{"grants", l.Grants, true}, []uint32{me}, x.grantModes, true},
+		{folder{"audit", l.Audit, true}, broker, private, true},
+		{folder{"broker", l.Broker, true}, broker, private, true},
+		{folder{"secrets", l.Secrets, true}, broker, private, true},
+		{folder{"keys", l.Keys, true}, broker, private, true},
+		{folder{"anchors", l.Anchors, true}, []uint32{me}, private, true},
 		{folder{"prompts", filepath.Join(l.Home, "prompts"), true}, []uint32{me}, private, true},
 		{folder{"measure", filepath.Join(l.Home, "measure"), true}, []uint32{me}, private, true},
 		{folder{"sessions", l.Sessions, true}, sessions, private, true},
@@ -65,7 +74,7 @@ func rights(x *exam) {
 func (x *exam) runOwners(me uint32) []uint32 {
 	out := []uint32{me}
 	if x.Root() {
-		for _, role := range []string{"inferproxy", "loopd", "practice", "llama", "brokerd"} {
+		for _, role := range []string{"inferproxy", "loopd", "practice", "llama", "brokerd", "runnerd", "egressd"} {
 			out = append(out, x.uidOf(role))
 		}
 	}
@@ -88,6 +97,26 @@ func (x *exam) runModes(rel string, d fs.DirEntry) int {
 	}
 }
 
+// homeModes: as root, tools pass through the home to the workspace.
+func (x *exam) homeModes(rel string, d fs.DirEntry) int {
+	if d.IsDir() && x.Root() {
+		return 0o711
+	}
+	return private(rel, d)
+}
+
+// grantModes: as root, brokerd reads the grants as their group.
+func (x *exam) grantModes(rel string, d fs.DirEntry) int {
+	switch {
+	case !x.Root():
+		return private(rel, d)
+	case d.IsDir():
+		return 0o750
+	default:
+		return 0o640
+	}
+}
+
 // tree walks one folder and reports each kind of flaw once.
 func (x *exam) tree(t tree) {
 	var open, writable, foreign, links, unreadable []flaw
@@ -95,8 +124,8 @@ func (x *exam) tree(t tree) {
 	shallow := t.path == x.Layout.Home
 	err := filepath.WalkDir(t.path, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(t.path, path)
-		if d != nil && d.IsDir() && path != t.path && (shallow || path == x.Layout.Grants) {
-			return fs.SkipDir // they have rows of their own
+		if d != nil && d.IsDir() && path != t.path && (shallow || path == x.Layout.Grants || path == x.Layout.Keys || x.inner(path)) {
+			return fs.SkipDir // they have rows of their own, or change with every call
 		}
 		if err != nil {
 			unreadable = append(unreadable, flaw{path: rel})
@@ -228,13 +257,22 @@ func below(dir string, f func(*os.Root) error) error {
 	return errors.Join(f(root), root.Close())
 }
 
-// programs: the four programs lie beside each other, whole, and nobody else can
+// programNames lists what lies beside bxctl; toolkit is the one inside containers.
+func (x *exam) programNames() []string {
+	names := []string{"bxctl", "loopd", "inferproxy", "practice"}
+	if x.tools() {
+		names = append(names, "brokerd", "runnerd", "egressd", "toolkit")
+	}
+	return names
+}
+
+// programs: the programs lie beside each other, whole, and nobody else can
 // change them.
 func programs(x *exam) {
 	dir := filepath.Dir(x.Self)
 	builds := map[string]Build{}
 	before := len(x.findings)
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice"} {
+	for _, name := range x.programNames() {
 		path := filepath.Join(dir, name)
 		if name == "bxctl" {
 			path = x.Self
@@ -275,6 +313,6 @@ func programs(x *exam) {
 		})
 	}
 	if len(x.findings) == before {
-		x.ok(dir, "bxctl, loopd, inferproxy and practice, of one source")
+		x.ok(dir, "%s, of one source", strings.Join(x.programNames(), ", "))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -52,7 +53,7 @@ func lock(x *exam) {
 
 // idle says why there are no programs of bxctl up to look at.
 func (x *exam) idle() string {
-	if up.RunBySystemd(x.Layout) {
+	if x.bySystemd() {
 		return "systemd runs Boxmaker, and bxctl up does not"
 	}
 	return "Boxmaker does not run"
@@ -80,7 +81,7 @@ func (x *exam) leftBehind(state string) {
 func daemons(x *exam) {
 	s := x.running()
 	looked := filepath.Join(x.Layout.Run, "up.json")
-	if s.pid == 0 && up.RunBySystemd(x.Layout) {
+	if s.pid == 0 && x.bySystemd() {
 		x.ok(looked, "%s; more with: %s status 'boxmaker-*'", x.idle(), up.Systemctl())
 		return
 	}
@@ -141,8 +142,8 @@ func (x *exam) startOf(pid int) uint64 {
 
 // versions: what runs is what lies on disk.
 func versions(x *exam) {
-	s := x.running()
-	if s.pid <= 0 || s.up == nil {
+	s, roles := x.running(), x.roles()
+	if len(roles) == 0 || s.pid < 0 {
 		x.skip("the running programs", "%s", x.idle())
 		return
 	}
@@ -151,14 +152,22 @@ func versions(x *exam) {
 	say := func(looked, detail string) {
 		x.add(Finding{Looked: looked, Verdict: Fail, Detail: detail, Mend: mend, Runbook: "version-mismatch"})
 	}
-	if s.up.Version != x.Version {
+	if s.pid > 0 {
+		roles = append([]report.Role{{Name: "bxctl", PID: s.pid}}, roles...)
+	} else {
+		mend = "take the new programs over: " + up.Systemctl() + " restart " + up.Target
+	}
+	if s.pid > 0 && s.up.Version != x.Version {
 		say("bxctl up", fmt.Sprintf("the running bxctl up is version %.40q, this bxctl is %.40q", s.up.Version, x.Version))
 	}
 	if st := x.loopd().st; st != nil && st.Version != x.Version {
 		say("loopd", fmt.Sprintf("the running loopd is version %.40q, this bxctl is %.40q", st.Version, x.Version))
 	}
 	hidden, replaced := 0, []string{}
-	for _, r := range append([]report.Role{{Name: "bxctl", PID: s.pid}}, s.up.Roles...) {
+	if st := x.broker().st; st != nil && st.Version != x.Version {
+		say("brokerd", fmt.Sprintf("the running brokerd is version %.40q, this bxctl is %.40q", st.Version, x.Version))
+	}
+	for _, r := range roles {
 		if r.PID == 0 || r.Name == "llama" {
 			continue
 		}
@@ -195,7 +204,10 @@ func sockets(x *exam) {
 		}
 	}
 	_ = filepath.WalkDir(x.Layout.Run, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type()&fs.ModeSocket != 0 && !served[path] {
+		switch {
+		case err == nil && d.IsDir() && x.inner(path):
+			return fs.SkipDir
+		case err == nil && d.Type()&fs.ModeSocket != 0 && !served[path]:
 			x.stray(path)
 		}
 		return nil
@@ -205,6 +217,12 @@ func sockets(x *exam) {
 	}
 }
 
+// inner: folders in which a role makes and removes files for live calls.
+func (x *exam) inner(path string) bool {
+	rel, err := filepath.Rel(x.Layout.Run, path)
+	return err == nil && (rel == "brokerd/doors" || rel == "egressd/doors" || rel == "runnerd/bundles")
+}
+
 func (x *exam) socketsOf(role string) []string {
 	l := x.Layout
 	switch role {
@@ -212,6 +230,12 @@ func (x *exam) socketsOf(role string) []string {
 		return []string{l.Socket("loopd", "bxctl", "loop")}
 	case "inferproxy":
 		return []string{l.Socket("inferproxy", "loopd", "infer")}
+	case "brokerd":
+		return []string{l.Socket("brokerd", "loopd", "broker"), l.Socket("brokerd", "bxctl", "owner")}
+	case "runnerd":
+		return []string{l.Socket("runnerd", "brokerd", "runner")}
+	case "egressd":
+		return []string{l.Socket("egressd", "brokerd", "egress")}
 	case "practice", "llama":
 		return []string{l.Socket(role, "inferproxy", "llama")}
 	}
@@ -231,14 +255,14 @@ func (x *exam) served(r report.Role, path string) {
 		x.bad(Fail, path, "there is no socket but another file", "bxctl down; move that file away; bxctl up --detach")
 		return
 	}
-	if err := knock(path); err != nil {
+	if err := x.knock(path); err != nil {
 		x.bad(Fail, path, "nobody answers on the socket of "+r.Name+": "+err.Error(), "bxctl down; bxctl up --detach")
 	}
 }
 
 // stray is a socket that no running role serves.
 func (x *exam) stray(path string) {
-	err := knock(path)
+	err := x.knock(path)
 	switch {
 	case err == nil && up.BySystemd(path):
 		x.ok(path, "systemd listens")
@@ -248,7 +272,7 @@ func (x *exam) stray(path string) {
 		x.add(Finding{
 			Looked: path, Verdict: Warn, Detail: "a socket that nobody serves was left behind", Mend: "bxctl up removes it; so does bxctl doctor --fix",
 			Fix: "remove " + x.under(path), mend: func() error {
-				if err := knock(path); !errors.Is(err, syscall.ECONNREFUSED) {
+				if err := x.knock(path); !errors.Is(err, syscall.ECONNREFUSED) {
 					return errors.New("somebody answers now")
 				}
 				return x.remove(path)
@@ -257,6 +281,34 @@ func (x *exam) stray(path string) {
 	default:
 		x.bad(Warn, path, "it can't be told whether somebody answers here: "+err.Error(), "look with: ss -xl")
 	}
+}
+
+// knock connects to a socket as its client would, and sends nothing: as root the
+// client has a uid of its own, to whom the socket's folder belongs.
+func (x *exam) knock(path string) error {
+	if !x.Root() {
+		return knock(path)
+	}
+	st, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || sys.Uid == 0 {
+		return knock(path)
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		const keep = ^uintptr(0)
+		uid := uintptr(sys.Uid)
+		if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uid, keep); no != 0 {
+			done <- no
+			return
+		}
+		done <- knockHere(path)
+	}()
+	return <-done
 }
 
 // knock connects to a socket and sends nothing.
@@ -275,4 +327,19 @@ func knock(path string) error {
 		return err
 	}
 	return c.Close()
+}
+
+// knockHere is knock on this very thread: package net may use another one.
+func knockHere(path string) error {
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	return unix.Connect(s, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path))})
 }

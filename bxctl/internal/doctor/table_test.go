@@ -31,7 +31,7 @@ type broken struct {
 }
 
 func table() []broken {
-	return slices.Concat(brokenConfig(), brokenFiles(), brokenRuntime(), brokenServer(), brokenMachine(), brokenLogs())
+	return slices.Concat(brokenConfig(), brokenFiles(), brokenRuntime(), brokenServer(), brokenMachine(), brokenLogs(), brokenAuthority())
 }
 
 func brokenConfig() []broken {
@@ -96,7 +96,7 @@ func brokenFiles() []broken {
 		{"session log readable", false, func(r *rig) { r.must(os.Chmod(r.log("chat-a", 1), 0o644)) }, "rights", Fail, "chat-a/0001.jsonl (0644) may be read", "--fix", true},
 		{"config writable by the group", false, func(r *rig) { r.must(os.Chmod(filepath.Join(r.l.Config, "bxctl.toml"), 0o660)) }, "rights", Fail, "bxctl.toml (0660) may be changed", "--fix", true},
 		{"log folder open", false, func(r *rig) { r.must(os.Chmod(r.l.Log, 0o711)) }, "rights", Fail, "in the log folder, . (0711)", "--fix", true},
-		{"grants open", false, func(r *rig) { r.file("home/grants/10-a.toml", "", 0o666) }, "rights", Fail, "10-a.toml (0666) may be changed", "--fix", true},
+		{"grants open", false, func(r *rig) { r.grant("10-a.toml", readGrant(r), 0o666) }, "rights", Fail, "10-a.toml (0666) may be changed", "--fix", true},
 		{"socket folder open", false, func(r *rig) {
 			r.must(os.MkdirAll(filepath.Join(r.l.Run, "loopd"), 0o700))
 			r.must(os.Chmod(filepath.Join(r.l.Run, "loopd"), 0o755))

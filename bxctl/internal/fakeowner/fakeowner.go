@@ -116,6 +116,13 @@ func (b *Broker) end(id string, v proto.Verdict, by, channel string) bool {
 	return true
 }
 
+// SetStatus changes what the broker says of itself.
+func (b *Broker) SetStatus(f func(*proto.BrokerStatus)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.status)
+}
+
 // SetTools sets what [proto.ListTools] is answered with.
 func (b *Broker) SetTools(rows ...proto.ToolRow) {
 	b.mu.Lock()
