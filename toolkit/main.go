@@ -47,6 +47,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return complain(stderr, exitUse, err)
 	}
+	if len(args) == 1 && args[0] == probeEntry {
+		return probe(stdout, stderr)
+	}
 	ctx, stop := signals()
 	defer stop()
 	entry, checks, err := parse(args)

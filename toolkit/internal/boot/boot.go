@@ -27,6 +27,13 @@ func Harden() error {
 	if err := unix.CloseRange(3, ^uint(0)>>1&0x7fffffff, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("boot: close on exec: %w", err)
 	}
+	if os.Getpid() == 1 {
+		// The runtime's process outside is the parent: when it is killed, so is all
+		// of the container. No child of ours can take this back.
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return fmt.Errorf("boot: death signal: %w", err)
+		}
+	}
 	unix.Umask(0o022)
 	return nil
 }
