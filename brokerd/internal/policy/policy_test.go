@@ -1,9 +1,13 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -283,5 +287,33 @@ func TestPreviewOnlyReads(t *testing.T) {
 	r := b.asks(b.decide(b.call("s", "read_file", readNote)))
 	if _, err := r.Preview.Spend(); r.HasPreview || !errors.Is(err, ErrDenied) {
 		t.Errorf("a preview of a reading: %v", err)
+	}
+}
+
+// There is no way to read a decision from bytes: it has one method, and what
+// decoders make of it denies.
+func TestNoDecoding(t *testing.T) {
+	if n := reflect.TypeFor[*Decision]().NumMethod(); n != 1 {
+		t.Errorf("a decision has %d methods, want Spend alone", n)
+	}
+	for _, text := range []string{`{}`, `{"p":{}}`, `{"P":{"spec":{}}}`, `{"p":{"ref":{"head":{"n":1}},"spec":{"Call":"x"}}}`} {
+		var d Decision
+		err := json.Unmarshal([]byte(text), &d)
+		if _, spend := d.Spend(); !errors.Is(spend, ErrDenied) {
+			t.Errorf("%s: %v, %v", text, err, spend)
+		}
+	}
+	var buf bytes.Buffer
+	b := newBox(t, map[string]string{"10-a.toml": reads("auto")})
+	a := b.decide(b.call("s", "read_file", readNote)).(Allowed) //nolint:forcetypeassert // a failure is one of the test
+	if err := gob.NewEncoder(&buf).Encode(a.Decision); err == nil {
+		var d Decision
+		_ = gob.NewDecoder(&buf).Decode(&d)
+		if _, err := d.Spend(); !errors.Is(err, ErrDenied) {
+			t.Errorf("through gob: %v", err)
+		}
+	}
+	if text, err := json.Marshal(a.Decision); err == nil && strings.Contains(string(text), "notes") {
+		t.Errorf("a decision shows what it holds: %s", text)
 	}
 }
