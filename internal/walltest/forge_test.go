@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,7 +113,7 @@ func checkPermits(all []source) (bad []string) {
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok {
-				if named(d, "permit") > 1 { // its own declaration, and the field
+				if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR && named(d, "permit") > 0 {
 					bad = append(bad, fmt.Sprintf("%s: a permit outside of a function", s.name))
 				}
 				continue
