@@ -76,7 +76,7 @@ func runnerRequests() []example[Message] {
 	return []example[Message]{
 		{
 			&Launch{
-				Call: exCall, Entry: "write_file", Input: exArgs, Mounts: []Mount{{Path: "/notes", Write: true}}, Userland: UserlandRoot, Root: "/srv/userland",
+				Call: exCall, Entry: "write_file", Input: exArgs, Mounts: []Mount{{Path: "/notes", Write: true}}, Hide: []string{"/notes/private"}, Userland: UserlandRoot, Root: "/srv/userland",
 				Door: "egressd/doors/x7f3.sock", Secrets: []LaunchSecret{{Name: "example-token", Value: "hunter2"}},
 				Limits: Limits{MS: 30_000, Memory: 256 << 20, Output: 64 << 10, PIDs: 64},
 			},

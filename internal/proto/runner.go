@@ -24,6 +24,7 @@ type Launch struct {
 	Entry    string         `json:"entry"` // tool whose entry point of toolkit is started
 	Input    string         `json:"input"` // JSON text on the entry point's standard input
 	Mounts   []Mount        `json:"mounts"`
+	Hide     []string       `json:"hide,omitzero"` // paths in Mounts of which nothing may be seen
 	Userland Userland       `json:"userland"`
 	Root     string         `json:"root,omitzero"` // root file system, for UserlandRoot
 	Door     string         `json:"door,omitzero"` // Unix socket, relative to the run folder, that becomes the way out

@@ -192,7 +192,43 @@ func (b *Box) grants(l *proto.Launch, h Host, s *skeleton, programs bool) error 
 		})
 		b.Argv = append(b.Argv, "-check", fmt.Sprintf("%s=%d:%d", m.Path, st.Dev, st.Ino))
 	}
+	if err := b.hide(l); err != nil {
+		return err
+	}
 	return s.room(mounts)
+}
+
+// hide covers what must not be seen in a granted tree: a folder by an empty one,
+// a file by an empty one. It comes after all grants, so that it wins over one
+// that lies below it. What does not exist needs no cover.
+func (b *Box) hide(l *proto.Launch) error {
+	paths := slices.Sorted(slices.Values(l.Hide))
+	for _, p := range slices.Compact(paths) {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p {
+			return refuse(proto.EndMount, "%q is no absolute, clean path", p)
+		}
+		if !slices.ContainsFunc(l.Mounts, func(m proto.Mount) bool { return p == m.Path || strings.HasPrefix(p, m.Path+"/") }) {
+			return refuse(proto.EndInternal, "%s shall be hidden and is in nothing that was granted", p)
+		}
+		f, st, err := open(p)
+		switch {
+		case err == unix.ENOENT || err == unix.ENOTDIR:
+			continue
+		case err != nil:
+			return refuse(proto.EndMount, "%s shall not be seen, and cannot be covered: %v", p, err)
+		}
+		f.Close()
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			b.Mounts = append(b.Mounts, Mount{Kind: Tmpfs, Dest: p, Size: 4 << 10, Mode: 0o555})
+			continue
+		}
+		empty := filepath.Join(b.Dir, "empty")
+		if err := os.WriteFile(empty, nil, 0o400); err != nil && !os.IsPermission(err) {
+			return refuse(proto.EndInternal, "the cover of %s cannot be made: %v", p, err)
+		}
+		b.Mounts = append(b.Mounts, Mount{Kind: Bind, Source: empty, Dest: p, File: true})
+	}
+	return nil
 }
 
 // Check opens the granted paths again, after a runtime failed: it says which of
