@@ -16,6 +16,7 @@ var (
 	landlock   = []string{"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx", "golang.org/x/sys"}
 	cobra      = []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}
 	xsync      = []string{"golang.org/x/sync"}
+	noteModule = []string{"golang.org/x/mod"} // signed notes
 	ageModule  = []string{"filippo.io/age", "filippo.io/hpke", "golang.org/x/crypto"}
 	terminal   = []string{ // of the chat: screen, Markdown, plots
 		"charm.land/bubbletea/v2", "github.com/yuin/goldmark", "github.com/guptarohit/asciigraph",
@@ -32,8 +33,8 @@ var (
 // in no row, so that no program can link them.
 var links = map[string]rule{
 	"bxctl": {
-		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal, ageModule),
-		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret"},
+		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal, ageModule, noteModule),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "chain", "checkpoint"},
 	},
 	"loopd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
