@@ -279,3 +279,8 @@ func token(s string) bool {
 // VerdictHeader is in every answer that comes from the proxy itself and not
 // from the server. Its value is a proto.EgressVerdict.
 const VerdictHeader = "X-Boxmaker-Egress"
+
+// Valid reports whether f can stand in a head as it is.
+func (f Field) Valid() bool {
+	return token(f.Name) && !strings.ContainsFunc(f.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
