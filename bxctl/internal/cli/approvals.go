@@ -39,7 +39,7 @@ or stands in a file; nothing in it can be a line of Boxmaker.
 	c.Flags().BoolVar(&asJSON, "json", false, "as lines of JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if follow {
-			return interruptible(a.owner().Follow(c.Context(), func(m proto.Message) { a.followed(m, asJSON) }))
+			return interruptible(a.owner().Follow(c.Context(), nil, func(m proto.Message) { a.followed(m, asJSON) }))
 		}
 		all, err := a.owner().Approvals(c.Context())
 		if err != nil {

@@ -102,7 +102,7 @@ func (a *app) chatPlain(ctx context.Context, session string) error {
 
 func (a *app) chatTerminal(ctx context.Context, session string, resume bool) error {
 	return tui.Run(ctx, tui.Config{
-		Client: a.client(), In: a.env.Stdin, Out: a.env.Stdout, Screen: a.out, Environ: a.env.Environ, Now: a.env.Now,
+		Client: a.client(), Owner: a.owner(), In: a.env.Stdin, Out: a.env.Stdout, Screen: a.out, Environ: a.env.Environ, Now: a.env.Now,
 		Session: session, Latest: resume, Dir: a.layout.Sessions, Files: a.readsFiles(),
 		History: filepath.Join(a.layout.Home, "chat-history"),
 	})

@@ -45,8 +45,9 @@ func (c Client) Approvals(ctx context.Context) ([]proto.Approval, error) {
 
 // Follow hands on each approval that waits or comes to wait (*[proto.Approval])
 // and each that ends (*[proto.Retracted]), until ctx or the connection ends. At
-// the end of ctx the error is its cause.
-func (c Client) Follow(ctx context.Context, event func(proto.Message)) error {
+// the end of ctx the error is its cause. connected, which may be nil, is called
+// before the first of them.
+func (c Client) Follow(ctx context.Context, connected func(), event func(proto.Message)) error {
 	conn, err := ipc.Dial(ctx, c.Path, proto.OwnerEvents)
 	if err != nil {
 		return Explain(err)
@@ -54,6 +55,9 @@ func (c Client) Follow(ctx context.Context, event func(proto.Message)) error {
 	defer conn.Close()
 	if err := conn.Send(&proto.ListApprovals{Follow: true}); err != nil {
 		return Explain(err)
+	}
+	if connected != nil {
+		connected()
 	}
 	for {
 		m, err := conn.Recv()

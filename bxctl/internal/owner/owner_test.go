@@ -71,7 +71,7 @@ func TestFollow(t *testing.T) {
 	b.Ask(approval("idoneidoneidone", "k7q2"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var got []string
-	err := owner.Client{Path: b.Path}.Follow(ctx, func(m proto.Message) {
+	err := owner.Client{Path: b.Path}.Follow(ctx, nil, func(m proto.Message) {
 		switch m := m.(type) {
 		case *proto.Approval:
 			got = append(got, "asks "+m.Code)
@@ -94,7 +94,7 @@ func TestFollowEnds(t *testing.T) {
 	b := fakeowner.New(t)
 	b.Ask(approval("idoneidoneidone", "k7q2"))
 	stopped := make(chan struct{})
-	err := owner.Client{Path: b.Path}.Follow(t.Context(), func(proto.Message) {
+	err := owner.Client{Path: b.Path}.Follow(t.Context(), nil, func(proto.Message) {
 		go func() { defer close(stopped); b.Stop() }()
 	})
 	wantsFault(t, err, "brokerd-connection", fault.Failed)

@@ -10,6 +10,7 @@ import (
 
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/talk"
 	"boxmaker/bxctl/internal/tui/chat"
 	"boxmaker/internal/proto"
@@ -33,6 +34,8 @@ func (s *shell) do(e chat.Effect) bool {
 		s.background(func() { s.join(e) })
 	case chat.StopTurn:
 		s.aside(func(ctx context.Context) any { return s.stop(ctx, e.Session) })
+	case chat.Decide:
+		s.aside(func(ctx context.Context) any { return s.decide(ctx, e) })
 	case chat.Query:
 		s.aside(func(ctx context.Context) any { return s.query(ctx, e) })
 	case chat.Transcript:
@@ -64,6 +67,38 @@ func (s *shell) stop(ctx context.Context, session string) any {
 		return chat.Failed{Err: err}
 	}
 	return nil
+}
+
+func (s *shell) decide(ctx context.Context, e chat.Decide) any {
+	got, err := s.cfg.Owner.Answer(ctx, e.Approval, e.Verdict, owner.ChannelChat)
+	return chat.Decided{Approval: e.Approval, Got: got, Err: err}
+}
+
+// oversee follows what waits for the owner, whatever happens to brokerd.
+func (s *shell) oversee() {
+	const least, most = 300 * time.Millisecond, 3 * time.Second
+	pause := least
+	for s.ctx.Err() == nil {
+		err := s.cfg.Owner.Follow(s.ctx,
+			func() { pause = least; s.feed.put(chat.OwnerBack{}) },
+			func(m proto.Message) {
+				switch m := m.(type) {
+				case *proto.Approval:
+					s.feed.put(chat.Approval{Approval: m})
+				case *proto.Retracted:
+					s.feed.put(chat.Retracted{Retracted: m})
+				}
+			})
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.feed.put(chat.OwnerGone{Err: err})
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(pause):
+			pause = min(2*pause, most)
+		}
+	}
 }
 
 // turn submits a message and follows it, whatever happens to loopd meanwhile.

@@ -20,6 +20,7 @@ import (
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/tui/chat"
 	"boxmaker/bxctl/internal/tui/history"
@@ -32,6 +33,7 @@ import (
 // Config is what a chat works with.
 type Config struct {
 	Client  loop.Client
+	Owner   owner.Client
 	In, Out *os.File
 	Screen  term.Screen // of Out
 	Environ []string
@@ -72,6 +74,7 @@ func Run(ctx context.Context, cfg Config) error {
 	s.background(func() { s.feed.run(ctx, func(b batch) { s.prog.Send(b) }) })
 	s.background(s.signals)
 	s.background(s.watch)
+	s.background(s.oversee)
 	_, err = s.prog.Run()
 	cancel()
 	s.wait.Wait()

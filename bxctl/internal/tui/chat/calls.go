@@ -37,6 +37,8 @@ func (m *Model) result(t *turn, r *proto.Result) {
 		return
 	}
 	t.known["result "+r.Call] = true
+	t.ask = nil
+	m.settled(r.Call)
 	c := &proto.ToolStarted{Tool: "a tool"}
 	if i := slices.IndexFunc(t.calls, func(c *proto.ToolStarted) bool { return c.Call == r.Call }); i >= 0 {
 		c = t.calls[i]

@@ -16,6 +16,9 @@ func commands() []command {
 	return []command{
 		{"/help", "", "this list"},
 		{"/stop", "", "end the running turn; messages that wait go on"},
+		{"/approvals", "", "show again what waits for your approval, in other sessions too"},
+		{"/approve", "CODE", "let the call with that code run, once"},
+		{"/deny", "CODE", "refuse the call with that code"},
 		{"/new", "", "begin a new session"},
 		{"/resume", "[ID]", "go on with another session; without an ID, the newest other one"},
 		{"/sessions", "", "list the sessions"},
@@ -29,7 +32,7 @@ func commands() []command {
 }
 
 const keysHelp = `Enter sends · Alt-Enter, Ctrl-J, or \ at the end: a new line · Up and Down: what was typed before
-Ctrl-C or Esc stops the turn; Ctrl-C once more leaves · // at the start sends a slash
+Ctrl-X answers what waits for your approval · Ctrl-C or Esc stops the turn; Ctrl-C once more leaves · // at the start sends a slash
 Ctrl-W, Ctrl-U, Ctrl-K cut, Ctrl-Y puts back · Ctrl-L draws anew · Ctrl-Z suspends`
 
 func (m *Model) command(line string) []Effect {
@@ -49,6 +52,10 @@ func (m *Model) command(line string) []Effect {
 		}
 		m.stopping = true
 		return []Effect{StopTurn{session}}
+	case "/approvals":
+		m.showAll()
+	case "/approve", "/deny":
+		return m.answerCommand(name, arg)
 	case "/status":
 		return []Effect{Query{AskStatus, session, ""}}
 	case "/sessions":
@@ -121,6 +128,11 @@ func (m *Model) choices() []choice {
 	if prefix, ok := strings.CutPrefix(text, resumeWord); ok {
 		return m.sessionChoices(strings.TrimSpace(prefix))
 	}
+	for _, word := range []string{"/approve ", "/deny "} {
+		if prefix, ok := strings.CutPrefix(text, word); ok {
+			return m.codeChoices(word, strings.TrimSpace(prefix))
+		}
+	}
 	var out []choice
 	for _, c := range commands() {
 		if strings.HasPrefix(c.name, text) {
@@ -176,7 +188,8 @@ func (m *Model) popupKey(name string) bool {
 		}
 		m.ed.Set(chosen.insert)
 		m.pick = 0
-		return chosen.insert == resumeWord // which wants to be chosen further
+		// What answers an approval wants one more Enter.
+		return chosen.insert == resumeWord || strings.HasPrefix(chosen.insert, "/approve ") || strings.HasPrefix(chosen.insert, "/deny ")
 	default:
 		return false
 	}

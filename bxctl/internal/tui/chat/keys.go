@@ -8,6 +8,11 @@ import (
 
 // key takes one key.
 func (m *Model) key(k tea.KeyPressMsg) []Effect {
+	if m.over.focus != "" {
+		if effects, ok := m.focusKey(k); ok {
+			return effects
+		}
+	}
 	name := k.Keystroke()
 	if effects, ok := m.control(name); ok {
 		return effects
@@ -69,6 +74,8 @@ func (m *Model) control(name string) ([]Effect, bool) {
 		return []Effect{Transcript{m.cfg.Session}}, true
 	case "ctrl+l":
 		return []Effect{Redraw{}}, true
+	case "ctrl+x":
+		m.focusOn()
 	case "ctrl+z":
 		return []Effect{Suspend{}}, true
 	case "alt+enter", "shift+enter", "ctrl+j":

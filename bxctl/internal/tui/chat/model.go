@@ -154,6 +154,7 @@ type Model struct {
 	leaving  bool
 	frame    int // of the animation
 
+	over   oversight
 	status *proto.Status
 	away   bool
 	usage  proto.Usage
@@ -173,8 +174,8 @@ func (m *Model) Session() string { return m.cfg.Session }
 // Used reports whether something was sent in it.
 func (m *Model) Used() bool { return m.used }
 
-// Busy reports whether a turn runs or waits: ticks are wanted.
-func (m *Model) Busy() bool { return len(m.jobs) > 0 || m.away }
+// Busy reports whether a turn runs or something waits: ticks are wanted.
+func (m *Model) Busy() bool { return len(m.jobs) > 0 || m.away || len(m.over.asks) > 0 }
 
 // Take gives the finished lines that were not taken yet.
 func (m *Model) Take() []string {

@@ -16,9 +16,10 @@ import (
 // turn is one message and what comes of it.
 type turn struct {
 	job   int
-	text  string // of the owner; empty: a turn that ran already
-	held  []any  // what came while another turn was shown, or asked is set
-	asked string // the call whose result is being read
+	text  string       // of the owner; empty: a turn that ran already
+	held  []any        // what came while another turn was shown, or asked is set
+	asked string       // the call whose result is being read
+	ask   *proto.Asked // loopd says that a call waits for the owner
 	shown bool
 
 	began   time.Time
@@ -75,7 +76,7 @@ func (m *Model) event(t *turn, e proto.Message) {
 	case *proto.ToolStarted:
 		m.called(t, e)
 	case *proto.Asked:
-		m.warn("waits for your approval " + term.Line(e.Approval) + ", until " + m.clock(e.Expires))
+		m.asked(t, e)
 	case *proto.Result:
 		m.result(t, e)
 	case *proto.Notice:

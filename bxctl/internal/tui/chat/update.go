@@ -27,12 +27,16 @@ func (m *Model) Update(msg any) []Effect {
 }
 
 func (m *Model) take(msg any) []Effect {
+	if m.approvalEvent(msg) {
+		return nil
+	}
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	case tea.PasteMsg:
+		m.over.focus, m.over.note = "", "" // a paste answers nothing
 		m.ed.Insert(msg.Content)
 		m.typed()
 	case Events:
@@ -67,6 +71,7 @@ func (m *Model) take(msg any) []Effect {
 		m.health(msg)
 	case Tick:
 		m.frame++
+		m.forget()
 	}
 	return nil
 }
@@ -229,6 +234,7 @@ func (m *Model) resumed(t Tail) []Effect {
 		m.past(it)
 	}
 	m.say("")
+	m.showAsks()
 	if t.Open && len(m.jobs) == 0 {
 		j := m.begin("")
 		return []Effect{Join{Job: j.job, Session: t.Session}}
@@ -264,6 +270,7 @@ func (m *Model) past(it archive.Item) {
 func (m *Model) fresh() {
 	m.cfg.Session, m.used, m.usage = m.cfg.NewID(), false, proto.Usage{}
 	m.say("", m.sc.Dim("── new session "+m.cfg.Session+" ──"), "")
+	m.showAsks()
 }
 
 func (m *Model) say1(format string, args ...any) {

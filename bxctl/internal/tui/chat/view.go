@@ -73,7 +73,7 @@ func (m *Model) turnLines() []string {
 	} else if m.away {
 		out = append(out, m.sc.Warn(m.spin()+" loopd does not answer; trying again"))
 	}
-	return out
+	return append(out, m.askLines()...)
 }
 
 // tail gives about the last n bytes of s, whole runes.
@@ -170,6 +170,9 @@ func (m *Model) inputLines() (lines []string, row, col int) {
 
 // footLines is the popup, or one line about the session.
 func (m *Model) footLines() []string {
+	if l := m.focusLines(); l != nil {
+		return l
+	}
 	list := m.choices()
 	if len(list) == 0 {
 		return []string{m.sc.Dim(m.foot())}

@@ -27,7 +27,7 @@ func asked(r *rig, text string) {
 
 func scenes() []scene {
 	call := &proto.ToolStarted{Call: "s/1/3/0", Tool: "clock", Args: `{"zone":"Europe/Paris","note":"a longer argument that may have to be cut"}`}
-	return []scene{
+	return append([]scene{
 		{"start", func(r *rig) { r.do(ready()) }},
 		{"typing", func(r *rig) {
 			r.do(ready())
@@ -153,7 +153,7 @@ func scenes() []scene {
 			r.do(tea.WindowSizeMsg{Width: 30, Height: 8})
 			r.events(1, &proto.Text{Text: strings.Repeat("many words ", 40)})
 		}},
-	}
+	}, approvalScenes()...)
 }
 
 func TestViews(t *testing.T) {
