@@ -60,7 +60,9 @@ func run(d *daemon.Daemon, o options) error {
 		Audit: h.Audit, State: h.State, Grants: h.Grants(own...), Secrets: h.Secrets(), Show: h.Show, Settings: set,
 		Clock: clock, Version: daemon.Version, Name: boot.Names(o.peersOwner...), Log: d.Log(),
 	}
-	cfg.Parts(o.runner, o.egress, o.doors)
+	if err := cfg.Parts(o.runner, o.egress, o.doors); err != nil {
+		return err
+	}
 	cfg.Confined = d.Confine(confinement(o, h))
 	b, err := boot.Open(cfg)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,8 @@ type bench struct {
 	t    *testing.T
 	dir  string
 	desk *Desk
+
+	mu   sync.Mutex    // guards what follows
 	skew time.Duration // of the owner's clock
 	boot string
 	born time.Time
@@ -32,13 +35,26 @@ func newBench(t *testing.T) *bench {
 func (b *bench) clock() Clock {
 	return Clock{
 		Now: func() time.Time {
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			if b.skew != 0 { // a set clock: the monotonic reading goes on
 				return time.Now().Round(0).Add(b.skew)
 			}
 			return time.Now()
 		},
-		Boot: func() (string, time.Duration) { return b.boot, time.Since(b.born) },
+		Boot: func() (string, time.Duration) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.boot, time.Since(b.born)
+		},
 	}
+}
+
+// sleep is an hour in which only the time since boot went on.
+func (b *bench) sleep() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.born = b.born.Add(-time.Hour)
 }
 
 func (b *bench) restart(floor time.Time) []string {
@@ -223,7 +239,7 @@ func TestExpiry(t *testing.T) {
 			b.restart(floor)
 		}, 14 * time.Minute},
 		{"rebooted long after", func(b *bench) { time.Sleep(time.Hour); b.boot = "boot-2"; b.born = time.Now(); b.restart(time.Time{}) }, 0},
-		{"asleep", func(b *bench) { b.born = b.born.Add(-time.Hour) }, 20 * time.Second}, // found when the clocks are looked at
+		{"asleep", (*bench).sleep, 20 * time.Second}, // found when the clocks are looked at
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -258,7 +274,7 @@ func TestAnAnswerAfterTheExpiryButBeforeTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		h := b.hold("s/1/1/0")
-		b.born = b.born.Add(-time.Hour)
+		b.sleep()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -20,6 +20,7 @@ type entry struct {
 	outside chan calls.Event // a stop, or brokerd's end
 
 	state   calls.State
+	stop    proto.Code      // state.Stop as it was when the effect began
 	facts   policy.Facts    // what was decided on
 	permit  policy.Decision // to run
 	asks    policy.Asks     // if the owner is asked
@@ -163,6 +164,7 @@ func (d *Driver) follow(e *entry, ev calls.Event) error {
 func (d *Driver) begin(e *entry, f calls.Effect) *work {
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	w := &work{cancel: cancel, done: make(chan did, 1)}
+	e.stop = e.state.Stop
 	go func() {
 		ev, err := d.do(ctx, e, f)
 		w.done <- did{ev, err}

@@ -16,15 +16,19 @@ func judge(e *entry) proto.CallResult {
 		}
 		return proto.CallResult{Outcome: o, Code: code, Class: proto.ClassPublic, Text: text}
 	}
-	if e.runErr != nil {
-		var s *setback
-		if errors.As(e.runErr, &s) {
-			o := proto.CallFailed
-			if s.code == proto.CodeStopped || s.code == proto.CodeHalted {
-				o = proto.CallDenied
-			}
-			return ours(o, s.code, s.text)
-		}
+	stopped := e.stop == proto.CodeStopped || e.stop == proto.CodeHalted
+	var s *setback
+	switch {
+	case e.runErr == nil:
+	case errors.As(e.runErr, &s) && s.code != "":
+		return ours(proto.CallFailed, s.code, s.text)
+	case s != nil && stopped:
+		return ours(proto.CallDenied, e.stop, "")
+	case s != nil:
+		return ours(proto.CallDenied, proto.CodeInternal, "")
+	case stopped: // the connection to runnerd was closed, which ends the container
+		return ours(proto.CallFailed, e.stop, "")
+	default:
 		return ours(proto.CallUnknown, proto.CodeUnknownFate, "")
 	}
 	switch ended := e.ran.Ended; ended.Reason {
@@ -37,8 +41,8 @@ func judge(e *entry) proto.CallResult {
 	case proto.EndOutput:
 		return ours(proto.CallFailed, proto.CodeTooLarge, "")
 	case proto.EndKilled:
-		if e.state.Stop == proto.CodeStopped || e.state.Stop == proto.CodeHalted {
-			return ours(proto.CallFailed, e.state.Stop, "")
+		if stopped {
+			return ours(proto.CallFailed, e.stop, "")
 		}
 		return ours(proto.CallUnknown, proto.CodeUnknownFate, "")
 	case proto.EndLimit:

@@ -33,7 +33,9 @@ type world struct {
 	vault  *fakeVault
 	born   time.Time
 	limits Limits
-	fault  func(step string) error
+
+	mu    sync.Mutex
+	fault func(step string) error // guarded by mu
 
 	d      *Driver
 	desk   *approval.Desk
@@ -56,6 +58,22 @@ func newWorld(t testing.TB, dir string) *world {
 		}
 	}
 	return w
+}
+
+// step is the driver's hook.
+func (w *world) step(name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault == nil {
+		return nil
+	}
+	return w.fault(name)
+}
+
+func (w *world) setFault(f func(step string) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
 }
 
 func (w *world) grant(name, text string) {
@@ -108,7 +126,7 @@ func (w *world) open() error {
 	engine := policy.New(policy.Config{Audit: w.log, Grants: grant.Open(filepath.Join(w.dir, "grants")), Taint: w.taint, History: history, Now: time.Now})
 	cfg := Config{
 		Audit: w.log, Rules: engine, Taint: w.taint, Runner: w.runner, Doors: w.doors, Secrets: w.vault, Results: results, Desk: w.desk,
-		Book: book, Limits: w.limits, Now: time.Now, Log: slog.New(slog.DiscardHandler), Fault: w.fault,
+		Book: book, Limits: w.limits, Now: time.Now, Log: slog.New(slog.DiscardHandler), Fault: w.step,
 	}
 	w.d = New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -32,9 +32,9 @@ func (d *Driver) place(ctx context.Context) (leave func(), ok bool) {
 
 // A setback is a reason for which a call did not run. It is no fault of brokerd.
 type setback struct {
-	code proto.Code
-	text string // for the model; empty: the usual one
-	err  error  // for the owner
+	code proto.Code // empty: it was stopped in front of its container
+	text string     // for the model; empty: the usual one
+	err  error      // for the owner
 }
 
 // NotRun is an error of a [Runner] or of [Doors]: for certain nothing ran. Any
@@ -49,7 +49,7 @@ func (s *setback) Unwrap() error { return s.err }
 func (d *Driver) run(ctx context.Context, e *entry) {
 	leave, ok := d.place(ctx)
 	if !ok {
-		e.runErr = &setback{code: e.notRun(), err: errInterrupted}
+		e.runErr = &setback{err: errInterrupted}
 		return
 	}
 	defer leave()
@@ -66,14 +66,6 @@ func (d *Driver) run(ctx context.Context, e *entry) {
 	}
 	e.ran, e.runErr = d.cfg.Runner.Run(ctx, e.permit, door, values)
 	e.report = closed()
-}
-
-// notRun is the code of a call that was stopped in front of its container.
-func (e *entry) notRun() proto.Code {
-	if e.state.Stop == "" || e.state.Stop == proto.CodeUnknownFate {
-		return proto.CodeInternal
-	}
-	return e.state.Stop
 }
 
 func (d *Driver) secret(name string) (secret.Text, error) {
