@@ -160,7 +160,9 @@ func stamp(info fs.FileInfo) string { return info.ModTime().UTC().Format("2006-0
 
 func (l *lister) output(a *tool.ListFiles) tool.Output {
 	switch {
-	case l.count == 0 && l.stop == "":
+	case l.count == 0 && l.ctx.Err() != nil:
+		return Failed(l.ctx.Err())
+	case l.count == 0:
 		return tool.Output{Text: a.Path + " is empty."}
 	case l.last == 0 && l.count < l.first:
 		return Failed(fmt.Errorf("%s has only %d entries", a.Path, l.count))

@@ -175,7 +175,7 @@ func (s *searcher) rest() error {
 
 func (s *searcher) match(at string, n int64, line []byte) {
 	if s.matches == s.args.Limit {
-		s.stop = fmt.Sprintf("there are more than %d matches; search for something more exact, or in a subfolder", s.matches)
+		s.stop = fmt.Sprintf("there are more matches than the limit of %d; search for something more exact, or in a subfolder", s.matches)
 		return
 	}
 	name, _ := shown(at)
