@@ -40,6 +40,12 @@ var links = map[string]rule{
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
 		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon"},
 	},
+	"brokerd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync, ageModule, noteModule),
+		shared: []string{
+			"proto", "strict", "frame", "ipc", "durable", "appendlog", "chain", "checkpoint", "config", "daemon", "secret", "grant", "tool", "proxyreq",
+		},
+	},
 	"egressd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock),
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},

@@ -169,7 +169,7 @@ func (d *Desk) Hold(a proto.Approval, call proto.Call, canonical string) (*Held,
 		return nil, ErrFull
 	}
 	if err := durable.WriteFile(d.root, fileName(a.Approval), b, 0o600); err != nil {
-		return nil, fmt.Errorf("an approval cannot be made durable: %w (see runbook: broker-state)", err)
+		return nil, fmt.Errorf("an approval cannot be made durable: %w (see runbook: brokerd-state)", err)
 	}
 	d.live[a.Approval] = newItem(h, len(b), e)
 	d.bytes += len(b)
@@ -234,7 +234,7 @@ func (d *Desk) Settled(end proto.Answered) error {
 		return nil
 	}
 	if err := d.root.Remove(fileName(end.Approval)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("an ended approval cannot be removed: %w (see runbook: broker-state)", err)
+		return fmt.Errorf("an ended approval cannot be removed: %w (see runbook: brokerd-state)", err)
 	}
 	delete(d.live, end.Approval)
 	d.bytes -= i.size
@@ -289,13 +289,13 @@ func (d *Desk) offer(m *proto.Answer, by string) (i *item, mine bool, end *proto
 			return nil, false, &end, nil
 		}
 		return nil, false, nil, &proto.Error{
-			Code: proto.ErrNoApproval, Runbook: "no-approval",
+			Code: proto.ErrNoApproval, Runbook: "approval-gone",
 			Text: "no approval of that id waits, and none ended lately; `bxctl approvals` lists those that wait",
 		}
 	}
 	if m.Digest != i.held.Approval.Digest {
 		return nil, false, nil, &proto.Error{
-			Code: proto.ErrWrongDigest, Runbook: "wrong-digest",
+			Code: proto.ErrWrongDigest, Runbook: "approval-changed",
 			Text: "the answer is for another call than the one that waits under this id, so nothing was decided; look at it again with `bxctl approvals`",
 		}
 	}

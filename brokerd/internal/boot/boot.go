@@ -77,7 +77,7 @@ func Open(c Config) (*Broker, error) {
 	}
 	results, bad, err := calls.OpenResults(c.State)
 	if err != nil {
-		return nil, fmt.Errorf("%w (see runbook: broker-state)", err)
+		return nil, fmt.Errorf("%w (see runbook: brokerd-state)", err)
 	}
 	book, history, newest := calls.NewBook(), policy.NewHistory(), time.Time{}
 	b.log, err = audit.Open(audit.Config{Root: c.Audit, Version: c.Version, Now: c.Clock.Now, Visit: func(h proto.AuditHeader, r proto.AuditRecord) error {
@@ -97,7 +97,7 @@ func Open(c Config) (*Broker, error) {
 	}
 	b.desk = desk
 	for _, f := range append(bad, badToo...) {
-		c.Log.Error("a file of the state is damaged and was set aside", "file", f, "runbook", "broker-state")
+		c.Log.Error("a file of the state is damaged and was set aside", "file", f, "runbook", "brokerd-state")
 	}
 	b.engine = policy.New(policy.Config{
 		Audit: b.log, Grants: c.Grants, Taint: b.taint, History: history, Now: c.Clock.Now,

@@ -42,10 +42,10 @@ func Hold(at Folders, uid int) (*Held, error) {
 	h := &Held{at: at, uid: uid, through: map[string]string{}, reach: map[string]string{}}
 	var err error
 	if h.Audit, err = os.OpenRoot(at.Audit); err != nil {
-		return nil, fmt.Errorf("the folder of the audit log cannot be opened: %w (see runbook: broker-state)", err)
+		return nil, fmt.Errorf("the folder of the audit log cannot be opened: %w (see runbook: brokerd-state)", err)
 	}
 	if h.State, err = os.OpenRoot(at.State); err != nil {
-		return nil, errors.Join(fmt.Errorf("the folder of brokerd's state cannot be opened: %w (see runbook: broker-state)", err), h.Close())
+		return nil, errors.Join(fmt.Errorf("the folder of brokerd's state cannot be opened: %w (see runbook: brokerd-state)", err), h.Close())
 	}
 	if uid == 0 {
 		return h, nil
@@ -56,7 +56,7 @@ func Hold(at Folders, uid int) (*Held, error) {
 			continue // the error for the owner comes when it is read
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the folder %s cannot be opened: %w (see runbook: broker-state)", dir, err), h.Close())
+			return nil, errors.Join(fmt.Errorf("the folder %s cannot be opened: %w (see runbook: brokerd-state)", dir, err), h.Close())
 		}
 		h.open = append(h.open, f)
 		path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))

@@ -45,7 +45,7 @@ func runnerLook(socket string) Look {
 		}
 		m, err := ask[*proto.RunnerStatus](ctx, socket, proto.RunnerEvents, &proto.GetRunner{})
 		if err != nil {
-			return failed("runner", err, "runner-away")
+			return failed("runner", err, "runnerd-away")
 		}
 		rows := []proto.Check{{Name: "runner", State: "ok", Detail: m.Runtime + ", runnerd " + m.Version}}
 		return append(rows, within("runner", m.Checks, m.Confinement)...)
@@ -60,7 +60,7 @@ func egressLook(socket string) Look {
 		}
 		m, err := ask[*proto.EgressStatus](ctx, socket, proto.EgressEvents, &proto.GetEgress{})
 		if err != nil {
-			return failed("egress", err, "egress-away")
+			return failed("egress", err, "egressd-away")
 		}
 		rows := []proto.Check{{Name: "egress", State: "ok", Detail: "egressd " + m.Version}}
 		return append(rows, within("egress", m.Confinement)...)

@@ -28,9 +28,9 @@ func (b *Broker) status() *proto.BrokerStatus {
 	}
 	switch {
 	case err != nil:
-		grants.State, grants.Detail, grants.Runbook = "failed", err.Error(), "grants-folder"
+		grants.State, grants.Detail, grants.Runbook = "failed", err.Error(), "grant-folder"
 	case len(s.Broken) > 0:
-		grants.State, grants.Runbook = "failed", "grants-broken"
+		grants.State, grants.Runbook = "failed", "grant-file"
 		grants.Detail = fmt.Sprintf("%d files grant nothing: `bxctl grants check` says why", len(s.Broken))
 	default:
 		grants.Detail = fmt.Sprintf("%d grants", s.Grants)

@@ -113,7 +113,7 @@ func (r *Results) Put(k *Kept) error {
 		err = durable.WriteFile(r.root, r.name(k.Result.ID), b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("the result of a call cannot be kept: %w (see runbook: broker-state)", err)
+		return fmt.Errorf("the result of a call cannot be kept: %w (see runbook: brokerd-state)", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *Results) Get(id string) (*Kept, error) {
 	}
 	k, err := r.read(r.name(id))
 	if err != nil {
-		return nil, fmt.Errorf("the kept result of %s cannot be read: %w (see runbook: broker-state)", id, err)
+		return nil, fmt.Errorf("the kept result of %s cannot be read: %w (see runbook: brokerd-state)", id, err)
 	}
 	return k, nil
 }
@@ -149,7 +149,7 @@ func (r *Results) Drop(id string) error {
 		return nil
 	}
 	if err := r.root.Remove(r.name(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("a confirmed result cannot be removed: %w (see runbook: broker-state)", err)
+		return fmt.Errorf("a confirmed result cannot be removed: %w (see runbook: brokerd-state)", err)
 	}
 	delete(r.ids, id)
 	return nil

@@ -12,7 +12,7 @@ import (
 // Busy is the answer to a call for which there is no room now. Nothing was
 // decided on it, so it can be asked again.
 func Busy(format string, args ...any) *proto.Error {
-	return &proto.Error{Code: proto.ErrNotReady, Text: fmt.Sprintf(format, args...) + "; the call did not run", Runbook: "broker-busy"}
+	return &proto.Error{Code: proto.ErrNotReady, Text: fmt.Sprintf(format, args...) + "; the call did not run", Runbook: "brokerd-busy"}
 }
 
 // Call decides on a call and runs it, or gives the result that it has. ctx ends

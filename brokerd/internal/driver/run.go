@@ -109,7 +109,7 @@ func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.Egres
 		}
 		w.Inject = append(w.Inject, Injection{Host: i.Host, Header: i.Header, Prefix: i.Prefix, Value: v})
 	}
-	err := errors.New("there is no egressd (see runbook: no-egress)")
+	err := errors.New("there is no egressd (see runbook: egressd-away)")
 	if d.cfg.Doors != nil {
 		var door string
 		var closed func() proto.EgressReport

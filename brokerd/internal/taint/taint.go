@@ -91,7 +91,7 @@ type entry struct {
 // Open uses the folder taint in brokerd's state, and makes it if need be.
 func Open(root *os.Root) (*Store, error) {
 	if err := durable.Mkdir(root, folder, 0o700); err != nil {
-		return nil, fmt.Errorf("the sessions' taint cannot be kept: %w (see runbook: broker-state)", err)
+		return nil, fmt.Errorf("the sessions' taint cannot be kept: %w (see runbook: brokerd-state)", err)
 	}
 	return &Store{root: root, known: map[string]*entry{}}, nil
 }
@@ -136,7 +136,7 @@ func (s *Store) raise(session string, to level) error {
 		err = durable.WriteFile(s.root, name(session), b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("the taint of session %s cannot be kept: %w (see runbook: broker-state)", session, err)
+		return fmt.Errorf("the taint of session %s cannot be kept: %w (see runbook: brokerd-state)", session, err)
 	}
 	e.stored = e.held
 	return nil

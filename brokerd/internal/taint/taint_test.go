@@ -133,7 +133,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Raise("a", proto.ClassSecret, true); err == nil || !strings.Contains(err.Error(), "broker-state") {
+		if err := s.Raise("a", proto.ClassSecret, true); err == nil || !strings.Contains(err.Error(), "brokerd-state") {
 			t.Errorf("got %v", err)
 		}
 		wants(t, s, "a", proto.ClassSecret, true)
