@@ -12,7 +12,8 @@ import (
 )
 
 // Broker is a small brokerd on a Unix socket: it decides each call id at most
-// once, keeps the result until it is confirmed, and tells a call's fate.
+// once, keeps the result until it is confirmed, ends one that is cancelled, and tells
+// a call's fate.
 type Broker struct {
 	Socket string
 
@@ -23,6 +24,7 @@ type Broker struct {
 	calls     []proto.Call
 	fates     []string
 	confirmed []string
+	cancelled []string
 	changed   chan struct{}
 }
 
@@ -93,9 +95,18 @@ func (b *Broker) Fates() []string {
 
 // AwaitConfirm waits until n results have been confirmed and lists them.
 func (b *Broker) AwaitConfirm(ctx context.Context, n int) ([]string, error) {
+	return b.await(ctx, n, &b.confirmed)
+}
+
+// AwaitCancel waits until n calls have been cancelled and lists them.
+func (b *Broker) AwaitCancel(ctx context.Context, n int) ([]string, error) {
+	return b.await(ctx, n, &b.cancelled)
+}
+
+func (b *Broker) await(ctx context.Context, n int, list *[]string) ([]string, error) {
 	for {
 		b.mu.Lock()
-		got, changed := slices.Clone(b.confirmed), b.changed
+		got, changed := slices.Clone(*list), b.changed
 		b.mu.Unlock()
 		if len(got) >= n {
 			return got, nil
@@ -106,6 +117,13 @@ func (b *Broker) AwaitConfirm(ctx context.Context, n int) ([]string, error) {
 			return got, ctx.Err()
 		}
 	}
+}
+
+// note adds to a list that somebody may await. Precondition: mu is held.
+func (b *Broker) note(list *[]string, id string) {
+	*list = append(*list, id)
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 func (b *Broker) handle(ctx context.Context, req proto.Message, s *ipc.Stream) {
@@ -119,11 +137,11 @@ func (b *Broker) handle(ctx context.Context, req proto.Message, s *ipc.Stream) {
 	case *proto.Confirm:
 		b.mu.Lock()
 		delete(b.results, m.ID)
-		b.confirmed = append(b.confirmed, m.ID)
-		close(b.changed)
-		b.changed = make(chan struct{})
+		b.note(&b.confirmed, m.ID)
 		b.mu.Unlock()
 		_ = s.Send(&proto.Confirmed{ID: m.ID})
+	case *proto.Cancel:
+		_ = s.Send(b.cancel(m.ID))
 	case *proto.FindTools:
 		b.mu.Lock()
 		tools := slices.Clone(b.tools)
@@ -147,10 +165,27 @@ func (b *Broker) call(m *proto.Call, s *ipc.Stream) *proto.CallResult {
 	r := on(m, func(a *proto.Asked) { _ = s.Send(a) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if ended := b.results[m.ID]; ended != nil {
+		return ended // it was cancelled meanwhile
+	}
 	if r != nil {
 		b.results[m.ID] = r
 	}
 	return r
+}
+
+// cancel ends a call. What a function of [Broker.On] gives later is of no use.
+func (b *Broker) cancel(id string) proto.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.note(&b.cancelled, id)
+	if b.results[id] == nil && slices.ContainsFunc(b.calls, func(c proto.Call) bool { return c.ID == id }) {
+		b.results[id] = &proto.CallResult{ID: id, Outcome: proto.CallDenied, Code: proto.CodeStopped, Class: proto.ClassPublic, Text: "stopped: the owner stopped the turn."}
+	}
+	if r := b.results[id]; r != nil {
+		return r
+	}
+	return &proto.Unknown{ID: id, Never: true}
 }
 
 func (b *Broker) fate(id string) proto.Message {

@@ -100,7 +100,7 @@ func (c *conversation) toolRecord(p turn.Pending, res *proto.CallResult, room in
 	text, dropped := capper.Cap(text, room)
 	return finished{confirm: confirm, records: []proto.Record{&proto.Tool{
 		Call: p.ID.String(), Outcome: res.Outcome, Code: res.Code, Class: res.Class, Untrusted: res.Untrusted,
-		Dropped: res.Dropped + dropped, MS: max(0, took.Milliseconds()), Message: prompt.ToolMessage(p.Call.ID, text),
+		Dropped: res.Dropped + dropped, MS: max(0, took.Milliseconds()), Head: res.Head, Message: prompt.ToolMessage(p.Call.ID, text),
 	}}}
 }
 
@@ -124,12 +124,17 @@ func (c *conversation) refuseCall(act turn.Refuse, resumed bool) error {
 	id := act.Pending.ID.String()
 	res := &proto.CallResult{Outcome: proto.CallDenied, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
 	req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
-	if _, sent := req.(toolset.CallRequest); sent && resumed && act.Begun {
+	_, sent := req.(toolset.CallRequest)
+	sent = sent && resumed && act.Begun
+	if sent {
 		res = broker.Unknown(id, "the turn was stopped")
 	}
 	rec := c.toolRecord(act.Pending, res, c.room(), 0, "").records[0]
 	if _, err := c.append(rec); err != nil {
 		return err
+	}
+	if sent {
+		c.a.settle(id, true)
 	}
 	c.showCall(act.Pending, req)
 	c.announce(rec)
@@ -139,14 +144,21 @@ func (c *conversation) refuseCall(act turn.Refuse, resumed bool) error {
 	return nil
 }
 
-// confirmTime is how long a brokerd that is away is waited for with a confirmation.
-const confirmTime = 5 * time.Minute
+// settleTime is how long a brokerd that is away is waited for with what it is told of
+// a call that is over for loopd.
+const settleTime = 5 * time.Minute
 
-// confirm tells brokerd, in its own time, that a result is in the log.
-func (a *Agent) confirm(id string) {
+// settle tells brokerd, in its own time, that a result is in the log. If the turn was
+// stopped the call may still run, or wait for the owner: then it is ended first.
+func (a *Agent) settle(id string, stopped bool) {
 	a.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(a.ctx, confirmTime)
+		ctx, cancel := context.WithTimeout(a.ctx, settleTime)
 		defer cancel()
+		if stopped {
+			if err := a.cfg.Broker.Cancel(ctx, id); err != nil {
+				a.cfg.Log.Debug("brokerd did not end a call", "call", id, "error", err.Error())
+			}
+		}
 		if err := a.cfg.Broker.Confirm(ctx, id); err != nil {
 			a.cfg.Log.Debug("brokerd did not take a confirmation", "call", id, "error", err.Error())
 		}
@@ -162,6 +174,6 @@ func (c *conversation) confirmAgain() {
 	p := c.state.Calls[c.state.Done-1]
 	req, _ := toolset.DecodeCall(p.Call.Name, p.Call.Arguments)
 	if _, sent := req.(toolset.CallRequest); sent {
-		c.a.confirm(p.ID.String())
+		c.a.settle(p.ID.String(), c.state.Stopped)
 	}
 }

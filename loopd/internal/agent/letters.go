@@ -143,7 +143,7 @@ func (c *conversation) finished(ctx context.Context, l finished) error {
 		c.announce(r)
 	}
 	if l.confirm != "" {
-		c.a.confirm(l.confirm)
+		c.a.settle(l.confirm, c.state.Stopped)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +126,7 @@ func TestStopWhileTheOwnerIsAsked(t *testing.T) {
 	if got := kinds(r.records("chat-a")); got != "baseline user completion assistant asked stopped tool turn" {
 		t.Error(got)
 	}
+	r.settledOnce("chat-a/1/3/0")
 	r.say("chat-a", "o2", "and on")
 	r.grows(r.llm.Bodies())
 }
@@ -141,5 +143,70 @@ func TestStopBeforeTheFirstToken(t *testing.T) {
 	r.done(s)
 	if got := kinds(r.records("chat-a")); got != "baseline user stopped turn" {
 		t.Error(got)
+	}
+}
+
+// settledOnce: brokerd was told to end that call, and then that it may forget it.
+func (r *rig) settledOnce(id string) {
+	r.t.Helper()
+	if got, err := r.broker.AwaitConfirm(r.t.Context(), 1); err != nil || !slices.Equal(got, []string{id}) {
+		r.t.Errorf("confirmed %q, %v", got, err)
+	}
+	if got, err := r.broker.AwaitCancel(r.t.Context(), 1); err != nil || !slices.Equal(got, []string{id}) {
+		r.t.Errorf("cancelled %q, %v", got, err)
+	}
+}
+
+// TestAStopThatARestartFollows: the call in front may have been sent, so brokerd is
+// told to end it, though loopd that sent it is gone.
+func TestAStopThatARestartFollows(t *testing.T) {
+	r := newRig(t).start()
+	gate := make(chan struct{})
+	defer close(gate)
+	r.broker.On(func(c *proto.Call, ask func(*proto.Asked)) *proto.CallResult {
+		ask(&proto.Asked{Call: c.ID, Approval: "abc", Expires: "2026-11-30T12:00:00.000Z"})
+		<-gate
+		return nil
+	})
+	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.CallTool("id", "call_tool", callTool("write_file", `{}`)) })
+	r.until(r.submit("chat-a", "o1", "go"), is[*proto.Asked])
+	r.kill()
+	r.boot()
+	if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
+		t.Fatal(running, err)
+	}
+	r.ready()
+	if d, _ := r.done(r.submit("chat-a", "o1", "go")); d.Outcome != proto.TurnStopped {
+		t.Errorf("%+v", d)
+	}
+	r.settledOnce("chat-a/1/3/0")
+}
+
+// TestOnlyAStopEndsACall: a call that ended by itself is only confirmed.
+func TestOnlyAStopEndsACall(t *testing.T) {
+	r := newRig(t).start()
+	head := proto.AuditHead{N: 12, Hash: strings.Repeat("ab", 32)}
+	r.broker.On(func(c *proto.Call, _ func(*proto.Asked)) *proto.CallResult {
+		return &proto.CallResult{ID: c.ID, Outcome: proto.CallOK, Class: proto.ClassPublic, Text: "ok", Head: head}
+	})
+	r.llm.On(func(n int, _ []byte, s *testkit.Stream) {
+		if n == 0 {
+			s.CallTool("id", "call_tool", callTool("read_file", `{}`))
+			return
+		}
+		s.Answer("ok")
+	})
+	r.say("chat-a", "o1", "go")
+	if got, err := r.broker.AwaitConfirm(t.Context(), 1); err != nil {
+		t.Error(got, err)
+	}
+	if got, err := r.broker.AwaitCancel(t.Context(), 0); len(got) != 0 || err != nil {
+		t.Error(got, err)
+	}
+	// The head of the audit log is kept with the result: an anchor that brokerd can't change.
+	for _, rec := range r.records("chat-a") {
+		if tool, ok := rec.(*proto.Tool); ok && tool.Head != head {
+			t.Errorf("%+v", tool)
+		}
 	}
 }

@@ -120,8 +120,19 @@ func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolI
 // Confirm tells brokerd that the result of a call is in the log, as soon as there is
 // a brokerd, until ctx ends. It is safe to repeat.
 func (c *Client) Confirm(ctx context.Context, id string) error {
+	return c.tell(ctx, &proto.Confirm{ID: id})
+}
+
+// Cancel has brokerd end a call whose turn was stopped, as soon as there is a brokerd,
+// and returns when it has ended, or ctx. What came of it does not matter any more.
+func (c *Client) Cancel(ctx context.Context, id string) error {
+	return c.tell(ctx, &proto.Cancel{ID: id})
+}
+
+// tell sends a request that may be repeated until somebody takes it.
+func (c *Client) tell(ctx context.Context, req proto.Message) error {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
-		_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Confirm{ID: id})
+		_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, req)
 		var no *proto.Error
 		if err == nil || c.Socket == "" || errors.As(err, &no) && no.Code != proto.ErrNotReady {
 			return err

@@ -37,6 +37,37 @@ func TestCallAndConfirm(t *testing.T) {
 	}
 }
 
+// TestCancel: a call that runs is ended, one that has ended stays as it is, and one
+// that never was is no error.
+func TestCancel(t *testing.T) {
+	b := testkit.NewBroker(t)
+	c := &broker.Client{Socket: b.Socket}
+	if err := c.Cancel(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	begun, gate := make(chan struct{}), make(chan struct{})
+	b.On(func(*proto.Call, func(*proto.Asked)) *proto.CallResult {
+		close(begun)
+		<-gate
+		return nil
+	})
+	got := make(chan *proto.CallResult)
+	go func() { got <- c.Call(t.Context(), call("read_file"), nil) }()
+	<-begun
+	if err := c.Cancel(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	close(gate)
+	if r := <-got; r.Code != proto.CodeStopped {
+		t.Errorf("%+v", r)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := (&broker.Client{Socket: filepath.Join(t.TempDir(), "absent.sock")}).Cancel(ctx, id); err == nil {
+		t.Error("nobody was there to cancel it")
+	}
+}
+
 // TestWhatTheModelReads: every result without brokerd's word is one sentence
 // that starts with its code, and only then.
 func TestWhatTheModelReads(t *testing.T) {
