@@ -42,6 +42,7 @@ func brokenAuthority() []broken {
 		}, "secrets", Warn, "names the secret token, which is not in the store", "bxctl secret set token", false},
 		{"audit readable", false, func(r *rig) { r.must(os.Chmod(r.l.Audit, 0o755)) }, "rights", Fail, "in the audit folder, . (0755)", "--fix", true},
 		{"a changed audit record", false, func(r *rig) { audited(r, func(b []byte) []byte { b[40] ^= 1; return b }) }, "audit", Fail, "2026-05.jsonl:1: changed", "bxctl audit verify", false},
+		{"an anchor that is none", false, func(r *rig) { r.file("home/anchors/audit.jsonl", "{}\n", 0o600) }, "audit", Fail, "", "bxctl audit verify", false},
 		{"a stranger in the audit log", false, func(r *rig) { r.file("home/audit/notes.jsonl", "", 0o600) }, "audit", Fail, "notes.jsonl: foreign", "bxctl audit verify", false},
 		{"brokerd.toml is no TOML", false, func(r *rig) { r.file("home/config/brokerd.toml", "[x\n", 0o600) }, "config-files", Fail, "line 1: this is not TOML", "mend that line", false},
 		{"no runnerd.toml", false, func(r *rig) { r.must(os.Remove(r.l.Config + "/runnerd.toml")) }, "config-files", Warn, "is not there", "bxctl init", false},

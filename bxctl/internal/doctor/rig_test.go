@@ -86,7 +86,6 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.plain()
-	r.toml("bxctl.toml", "enabled = false", "enabled = true ")
 	r.o = Options{
 		Layout: r.l, Self: filepath.Join(dir, "bin", "bxctl"), Version: "v1", Getenv: func(n string) string { return r.env[n] }, Now: at,
 		Root: func() bool { return false }, Proc: filepath.Join(dir, "proc"), Temporary: []string{"/nowhere"},

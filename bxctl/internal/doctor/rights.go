@@ -53,7 +53,7 @@ func rights(x *exam) {
 		{folder{"config", l.Config, true}, []uint32{me}, private, true},
 		{folder{"grants", l.Grants, true}, []uint32{me}, x.grantModes, true},
 		{folder{"audit", l.Audit, true}, broker, private, true},
-		{folder{"broker", l.Broker, true}, broker, private, true},
+		{folder{"broker", l.Broker, true}, broker, brokerModes, true},
 		{folder{"secrets", l.Secrets, true}, broker, private, true},
 		{folder{"keys", l.Keys, true}, broker, private, true},
 		{folder{"anchors", l.Anchors, true}, []uint32{me}, private, true},
@@ -101,6 +101,14 @@ func (x *exam) runModes(rel string, d fs.DirEntry) int {
 func (x *exam) homeModes(rel string, d fs.DirEntry) int {
 	if d.IsDir() && x.Root() {
 		return 0o711
+	}
+	return private(rel, d)
+}
+
+// brokerModes: the public key of the audit log is for others to read.
+func brokerModes(rel string, d fs.DirEntry) int {
+	if rel == "audit.pub" {
+		return 0o644
 	}
 	return private(rel, d)
 }

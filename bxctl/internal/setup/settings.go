@@ -89,7 +89,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		Model:    Model{Kind: Practice, Slots: 2, Context: 32768, KV: "f16"},
 		Practice: PracticeModel{Slots: 3, Context: 32768},
-		Tools:    Tools{Enabled: false},
+		Tools:    Tools{Enabled: true},
 	}
 }
 

@@ -26,7 +26,6 @@ func input(t *testing.T, root bool, kind setup.Kind) Input {
 		Audit: "/srv/box maker/audit", Broker: "/srv/box maker/broker", Secrets: "/srv/box maker/secrets", Keys: "/srv/box maker/keys", Anchors: "/srv/box maker/anchors", Workspace: "/srv/box maker/workspace",
 	}
 	s := setup.DefaultSettings()
-	s.Tools.Enabled = true
 	s.Model.Kind, s.Model.File = kind, "/models/a $x.gguf"
 	p := setup.DefaultProxy()
 	p.Upstream = "http://127.0.0.1:8080"

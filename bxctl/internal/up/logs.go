@@ -94,12 +94,12 @@ func (j *journal) trouble(err error) {
 }
 
 // confinement reads a record about it, as package daemon logs it: dull ones say
-// that all is well, others what is missing.
+// that all is as it is meant to be, others what is missing.
 func confinement(e logs.Entry) (dull bool, missing string) {
 	if e.Msg != "confined" {
 		return false, ""
 	}
-	if e.Attr("state") == "ok" {
+	if state := e.Attr("state"); state == "ok" || state == "skipped" {
 		return true, ""
 	}
 	return false, term.Line(e.Attr("check") + ": " + e.Attr("detail"))

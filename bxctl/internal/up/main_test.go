@@ -1,6 +1,7 @@
 package up
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -34,7 +35,9 @@ func TestMain(m *testing.M) {
 		fakeBxctl()
 	case "loopd":
 		fakeLoopd()
-	case "practice", "inferproxy", "brokerd", "runnerd", "egressd", "serve":
+	case "brokerd":
+		fakeBroker()
+	case "practice", "inferproxy", "runnerd", "egressd", "serve":
 		fmt.Println(name + ": up")
 		serve()
 	case "stubborn":
@@ -109,6 +112,25 @@ func fakeLoopd() {
 	ctx, stop := signal.NotifyContext(testContext(), syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"loopd is up","daemon":"loopd"}`)
+	if err := s.Serve(ctx); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// fakeBroker answers every request on descriptor 4 that it can't: up's wish for
+// an anchor is not to be waited for.
+func fakeBroker() {
+	ln, err := net.FileListener(os.NewFile(4, "owner"))
+	if err != nil {
+		fmt.Println("brokerd:", err)
+		os.Exit(1)
+	}
+	s := &ipc.Server{Listener: ln, Requests: proto.OwnerRequests, Handle: func(_ context.Context, _ proto.Message, out *ipc.Stream) {
+		_ = out.Send(&proto.Error{Code: proto.ErrBadRequest, Text: "this is no brokerd", Runbook: "bad-request"})
+	}}
+	ctx, stop := signal.NotifyContext(testContext(), syscall.SIGTERM)
+	defer stop()
 	if err := s.Serve(ctx); err != nil {
 		os.Exit(1)
 	}

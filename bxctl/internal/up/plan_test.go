@@ -43,7 +43,6 @@ func input(kind setup.Kind) Input {
 		Environ: []string{"PATH=/usr/bin", "TZ=Europe/Berlin", "API_KEY=hunter2", "CUDA_VISIBLE_DEVICES=0", "LLAMA_ARG_HOST=0.0.0.0", "HOME=/home/me"},
 	}
 	in.Settings.Model.Kind = kind
-	in.Settings.Tools.Enabled = true
 	in.Settings.Model.File = "/m/q.gguf"
 	in.Settings.Model.Args = []string{"-ngl", "99"}
 	in.Proxy.Upstream = "http://box.lan:8080"

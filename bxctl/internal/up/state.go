@@ -67,6 +67,13 @@ func (b *board) role(name string, f func(*report.Role)) {
 	})
 }
 
+// runs reports whether a role has a process.
+func (b *board) runs(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.up.Roles, func(r report.Role) bool { return r.Name == name && r.PID != 0 })
+}
+
 func (b *board) write() error {
 	data, err := json.Marshal(&b.up, jsontext.WithIndent("  "))
 	if err != nil {

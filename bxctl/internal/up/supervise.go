@@ -22,6 +22,9 @@ type keeper struct {
 	board *board
 	out   *console
 
+	// last, if set, is called right before a role that runs is ended.
+	last func()
+
 	stop chan struct{} // closed: end the role
 	done chan struct{} // closed: it has ended
 }
@@ -145,6 +148,9 @@ func keepAll(ctx context.Context, keepers []*keeper) error {
 		})
 	}
 	for _, k := range slices.Backward(keepers) {
+		if k.last != nil && k.board.runs(k.role.Name) {
+			k.last()
+		}
 		close(k.stop)
 		<-k.done
 	}

@@ -120,6 +120,9 @@ func (o Options) prepare() (Input, error) {
 		}
 		s.Model.Kind = setup.Llama
 	}
+	if err := passable(o.Layout.Home, s); err != nil {
+		return Input{}, err
+	}
 	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ}
 	if s.Model.Kind == setup.Llama {
 		if in.Llama, err = findLlama(s.Model.Server); err == nil {
@@ -127,6 +130,28 @@ func (o Options) prepare() (Input, error) {
 		}
 	}
 	return in, err
+}
+
+// passable checks, as root, that the roles which find files by their paths can
+// pass through the folders above the home. The home itself is up's to open.
+func passable(home string, s setup.Settings) error {
+	if os.Geteuid() != 0 || !s.Tools.Enabled {
+		return nil
+	}
+	for dir := filepath.Dir(home); ; dir = filepath.Dir(dir) {
+		for _, role := range []string{roleBroker, roleRunner} {
+			if err := mayUse(dir, s.UID(role), unix.X_OK); err != nil {
+				return &fault.Fault{
+					Code: fault.Usage, What: fmt.Sprintf("%s, which gets the uid %d, can't pass through %s", role, s.UID(role), dir), Err: err,
+					Means: "as root, each role has a uid of its own, and needs a way to the grants, the secrets and the workspace",
+					Do:    "chmod o+x " + dir + " (that lets nobody list it), or use a home in an open place, such as /var/lib/boxmaker", Key: "home-out-of-reach",
+				}
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }
 
 // reachable checks that llama-server can be run, and its model be read, by the
@@ -224,6 +249,12 @@ func (s *session) run(ctx context.Context) error {
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching) })
 	watched.Go(func() { s.watchUpstream(watching) })
+	for _, k := range keepers {
+		if k.role.Name == roleBroker { // once loopd asks for nothing more
+			k.last = func() { s.anchor(context.WithoutCancel(ctx), "") }
+			watched.Go(func() { s.anchors(watching) })
+		}
+	}
 	if s.viewable() {
 		watched.Go(func() { s.runView(watching, keepers[0].board) })
 	}

@@ -62,6 +62,9 @@ type box struct {
 func newBox(t *testing.T) *box {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "up-") // short, for the sockets
+	if err == nil {
+		err = os.Chmod(dir, 0o711) // roles pass through
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,6 @@ func newBox(t *testing.T) *box {
 	if _, err := (setup.Job{Layout: b.layout, Now: t0}).Run(); err != nil {
 		t.Fatal(err)
 	}
-	b.enableTools()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -110,18 +112,6 @@ func newBox(t *testing.T) *box {
 		os.RemoveAll(dir)
 	})
 	return b
-}
-
-// enableTools is to go once that is the default.
-func (b *box) enableTools() {
-	path := filepath.Join(b.layout.Config, setup.FileBxctl)
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, bytes.Replace(text, []byte("enabled = false"), []byte("enabled = true"), 1), 0o600)
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
 }
 
 func (b *box) client() loop.Client {
