@@ -38,7 +38,7 @@ func (f *file) checkPaths() error {
 			errs = append(errs, bad(list.line, f.Tool+" runs programs, which name no paths, so that a deny of paths would stop nothing", "remove the folder from the grant that allows "+f.Tool+", or deny "+f.Tool+" as a whole", runbook))
 		}
 		for _, p := range list.paths {
-			if what, do := checkPath(p, f.own); what != "" {
+			if what, do := CheckPath(p, f.own); what != "" {
 				errs = append(errs, bad(list.line, what, do, runbook))
 			}
 		}
@@ -61,7 +61,7 @@ func (f *file) checkNet() error {
 	}
 	var errs []error
 	for _, h := range f.Net.Hosts {
-		if what, do := checkHost(h); what != "" {
+		if what, do := CheckHost(h); what != "" {
 			errs = append(errs, bad("net.hosts", what, do, runbook))
 		} else if private(h) && !slices.Contains(f.Net.Local, h) && !f.denies() {
 			f.warn("net.hosts", h+" is a private address, and those are refused", "add it to net.local as well if you mean it", runbook)
@@ -214,7 +214,7 @@ func (f *file) checkUserland() error {
 	case u.Root != "" && path.Clean(u.Root) != u.Root:
 		return bad("userland.root", "root is not in its shortest form", fmt.Sprintf("write it as %q", path.Clean(u.Root)), runbook)
 	case u.Root != "":
-		if what, do := checkPath(u.Root, f.own); what != "" {
+		if what, do := CheckPath(u.Root, f.own); what != "" {
 			return bad("userland.root", what, do, runbook)
 		}
 	}

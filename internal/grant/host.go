@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// checkHost says what is wrong with an entry of net.hosts, and how to mend it;
+// CheckHost says what is wrong with an entry of net.hosts, and how to mend it;
 // "" if nothing is. What passes has exactly one spelling, so that hosts can be
 // compared as texts.
-func checkHost(s string) (what, do string) {
+func CheckHost(s string) (what, do string) {
 	const example = `write it as host:port, such as "api.example.com:443"`
 	host, port, ok := cutPort(s)
 	switch {

@@ -288,7 +288,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, p := range append(append([]string{}, g.Paths.Read...), g.Paths.Write...) {
-			if what, _ := checkPath(p, ownFolders()); what != "" || !clean(p) {
+			if what, _ := CheckPath(p, ownFolders()); what != "" || !clean(p) {
 				t.Errorf("%q was granted: %s", p, what)
 			}
 		}

@@ -27,9 +27,9 @@ func clean(p string) bool {
 // processes and to other programs' sockets.
 func systemTrees() []string { return []string{"/proc", "/sys", "/dev", "/run", "/var/run"} }
 
-// checkPath says what is wrong with a path that is to be granted, and how to
+// CheckPath says what is wrong with a path that is to be granted, and how to
 // mend it; "" if nothing is. own are Boxmaker's own folders.
-func checkPath(p string, own []string) (what, do string) {
+func CheckPath(p string, own []string) (what, do string) {
 	switch {
 	case p == "":
 		return "an empty path", "write the folder or file as an absolute path, or remove the entry"

@@ -97,7 +97,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return err
 	}
-	root.AddCommand(a.initialise(), a.up(), a.down(), a.status(), a.ask(), a.chat(), a.sessions(), a.doctor(), a.measure(), a.version(), a.logs(), a.audit())
+	root.AddCommand(a.initialise(), a.up(), a.down(), a.status(), a.ask(), a.chat(), a.sessions(), a.doctor(), a.measure(), a.version(), a.logs(), a.audit(), a.grants())
 	root.AddCommand(a.oversight()...)
 	a.extras(root)
 	return root
