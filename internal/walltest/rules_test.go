@@ -34,7 +34,7 @@ var (
 var links = map[string]rule{
 	"bxctl": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal, ageModule, noteModule),
-		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "chain", "checkpoint"},
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "chain", "checkpoint", "grant", "tool"},
 	},
 	"loopd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
