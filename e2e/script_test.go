@@ -34,6 +34,13 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("BOXMAKER_HOME", home)
+			if os.Geteuid() == 0 { // the roles have uids of their own, and pass through
+				for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
+					if err := os.Chmod(dir, 0o711); err != nil {
+						return err
+					}
+				}
+			}
 			env.Defer(func() { stack.Sweep(home) })
 			return nil
 		},

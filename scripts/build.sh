@@ -4,10 +4,6 @@
 need go
 version=$(git describe --always --dirty 2>/dev/null || true)
 mkdir -p bin
-programs=()
-for p in bxctl loopd inferproxy practice brokerd runnerd egressd toolkit; do
-	[ ! -e "$p/main.go" ] || programs+=("./$p")
-done
 CGO_ENABLED=0 go build -trimpath \
 	-ldflags "-s -w -X boxmaker/internal/daemon.Version=${version:-dev}" \
-	-o bin/ "${programs[@]}"
+	-o bin/ ./bxctl ./loopd ./inferproxy ./practice ./brokerd ./runnerd ./egressd ./toolkit

@@ -43,6 +43,12 @@ func (x *exam) broker() *brokerState {
 // tools reports whether the roles that run tools are meant to run.
 func (x *exam) tools() bool { return x.config().settings.Tools.Enabled }
 
+// setUp reports whether there is a home to look into; the check of the home tells.
+func (x *exam) setUp() bool {
+	_, err := os.Stat(x.Layout.Config)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // grantSet reads the grants once.
 func (x *exam) grantSet() (grant.Set, error) {
 	if x.granted == nil {
@@ -141,6 +147,10 @@ func (x *exam) mayUse(path string, uid, mode uint32) error {
 
 // workspace: the folder that the example grants are about, and the way there.
 func workspace(x *exam) {
+	if !x.setUp() {
+		x.skip(x.Layout.Workspace, "Boxmaker is not set up here")
+		return
+	}
 	if x.Root() && x.tools() {
 		for _, role := range []string{"brokerd", "runnerd"} {
 			if err := x.mayUse(x.Layout.Home, x.uidOf(role), unix.X_OK); err != nil {
@@ -201,6 +211,10 @@ func (x *exam) brokerKey() string {
 // secrets: store and key are there, private, apart, and fit each other.
 func secrets(x *exam) {
 	store, key := filepath.Join(x.Layout.Secrets, secret.FileName), x.brokerKey()
+	if !x.setUp() {
+		x.skip(store, "Boxmaker is not set up here")
+		return
+	}
 	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
 		if x.tools() {
 			x.add(Finding{Looked: store, Verdict: Fail, Runbook: "secret-store", Detail: "the store of secrets is not there, and brokerd does not start without it", Mend: "bxctl init makes an empty one"})
