@@ -55,6 +55,7 @@ func TestFigures(t *testing.T) {
 		{"start", coldStart},
 		{"commands", commands},
 		{"append", durableAppend},
+		{"audit", auditVerify},
 		{"chat", chatFigures},
 	}
 	var table []row

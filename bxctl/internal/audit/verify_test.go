@@ -175,3 +175,38 @@ func TestAnchorRefuses(t *testing.T) {
 		t.Errorf("the old key is still trusted: %v", err)
 	}
 }
+
+// TestCase_P62_CutEndIsFound drops the last records, one after the other, and
+// at last the file. A head in the session log and one in the anchors each
+// find it alone.
+func TestCase_P62_CutEndIsFound(t *testing.T) {
+	for _, kept := range []string{"sessions", "anchors"} {
+		t.Run(kept, func(t *testing.T) {
+			s := newSite(t)
+			s.append(&proto.AuditStart{Version: "1", PID: 2})
+			s.call("chat-1", 1, "read_file", "{}")
+			head := s.call("chat-1", 2, "read_file", "{}")
+			if kept == "sessions" {
+				s.session("chat-1", head)
+			} else {
+				s.anchor()
+			}
+			if v := s.verify(); !v.OK || v.Matched != 1 {
+				t.Fatalf("%+v", v)
+			}
+			for n := head.N - 1; n >= 0; n-- {
+				s.edit(s.file("2026-03.jsonl"), dropLast)
+				v := s.verify()
+				if v.OK || v.Head.N != n || len(v.Faults) != 1 || v.Faults[0].What != "cut" {
+					t.Errorf("%d records left: %+v", n, v)
+				}
+			}
+			if err := os.Remove(s.file("2026-03.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			if v := s.verify(); v.OK || v.Faults[0].What != "cut" {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
