@@ -80,6 +80,9 @@ func Launch(s policy.Spec, door string, secrets []proto.LaunchSecret) (*proto.La
 		Args: s.Args, Read: list(s.Read), Write: list(s.Write), Plain: []string{}, Output: limit, MS: s.Limits.MS,
 		Preview: s.Preview, Proxy: door != "",
 	}
+	if s.Preview { // of what it would write; the mounts themselves are read-only
+		in.Write = in.Read
+	}
 	for _, i := range s.Inject {
 		in.Plain = append(in.Plain, i.Host)
 	}
