@@ -116,7 +116,7 @@ func flags(m box.Mount) ([]string, error) {
 	case strings.ContainsAny(m.Source+m.Dest, ",:\"\n"):
 		return nil, &box.Refused{Reason: "mount", Detail: fmt.Sprintf("%q has a character that podman cannot take in a path; use crun", m.Dest)}
 	case m.Kind == box.Tmpfs:
-		o := fmt.Sprintf("%s:rw,nosuid,nodev,size=%d,mode=%o", m.Dest, m.Size, m.Mode)
+		o := fmt.Sprintf("%s:rw,nosuid,nodev,size=%d,mode=%o,notmpcopyup", m.Dest, m.Size, m.Mode)
 		if !m.Exec {
 			o += ",noexec"
 		} else {

@@ -1,0 +1,386 @@
+package conform
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"boxmaker/internal/proto"
+
+	"golang.org/x/sys/unix"
+)
+
+// deadline asks until there is no error. What is asked about happens in other
+// processes, which cannot be waited for in another way.
+func deadline(t *testing.T, ask func() error) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Error(err)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// file makes a file that the runner's user may use.
+func (w *World) file(t *testing.T, name, text string) string {
+	t.Helper()
+	p := filepath.Join(w.Data, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for d := p; d != w.Data; d = filepath.Dir(d) {
+		if err := os.Lchown(d, w.UID, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func expect(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("%s: %q, want %q", k, got[k], v)
+		}
+	}
+}
+
+func mounts(t *testing.T, w *World) {
+	ro, rw := filepath.Dir(w.file(t, "ro/a", "one")), filepath.Dir(w.file(t, "rw/a", "two"))
+	below := filepath.Dir(w.file(t, "ro/below/a", "three"))
+	single := w.file(t, "single=file:1", "four")
+	w.file(t, "other", "not granted")
+	l := Launch("cat "+ro+"/a "+rw+"/a "+below+"/a "+single+" "+w.Data+"/other",
+		"write "+ro+"/a "+ro+"/b "+rw+"/a "+rw+"/b "+below+"/b "+single, "ls "+w.Data)
+	if w.runtime == "podman" { // it cannot take a colon in a path
+		single = w.file(t, "single=file", "four")
+		l.Input = strings.ReplaceAll(l.Input, "single=file:1", "single=file")
+	}
+	l.Mounts = []proto.Mount{{Path: below, Write: true}, {Path: rw, Write: true}, {Path: ro}, {Path: single}}
+	said := w.Says(t, l)
+	expect(t, said, map[string]string{
+		"cat " + ro + "/a": `"one" ok`, "cat " + rw + "/a": `"two" ok`, "cat " + below + "/a": `"three" ok`, "cat " + single: `"four" ok`,
+		"cat " + w.Data + "/other": `"" ENOENT`,
+		"write " + ro + "/a":       "EROFS", "write " + ro + "/b": "EROFS", "write " + single: "EROFS",
+		"write " + rw + "/a": "ok", "write " + rw + "/b": "ok", "write " + below + "/b": "ok",
+		"ls " + w.Data: "ro rw " + filepath.Base(single) + " <nil>",
+	})
+	var st unix.Stat_t
+	if err := unix.Stat(rw+"/b", &st); err != nil || int(st.Uid) != w.UID {
+		t.Errorf("what was written belongs to %d, %v", st.Uid, err)
+	}
+	if b, err := os.ReadFile(ro + "/a"); err != nil || string(b) != "one" {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+func refusals(t *testing.T, w *World) {
+	real := filepath.Dir(w.file(t, "real/deep/a", "one"))
+	link, mid := filepath.Join(w.Data, "link"), filepath.Join(w.Data, "mid")
+	for name, to := range map[string]string{link: real, mid: filepath.Dir(real), filepath.Join(w.Data, "dangling"): "/nowhere"} {
+		if err := os.Symlink(to, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(w.Data, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, path, want string }{
+		{"a link", link, "symbolic link"},
+		{"a link on the way", mid + "/deep", "symbolic link"},
+		{"a dangling link", filepath.Join(w.Data, "dangling"), "symbolic link"},
+		{"nothing there", filepath.Join(w.Data, "none"), "does not exist"},
+		{"a file as a folder", filepath.Join(real, "a", "b"), "does not exist"},
+		{"a fifo", filepath.Join(w.Data, "fifo"), "neither a file nor a folder"},
+		{"a device", "/dev/null", "the container's own"},
+		{"everything", "/", "as a whole"},
+		{"all of run", "/run", "as a whole"},
+		{"proc", "/proc", "the container's own"},
+		{"a process", "/proc/1/root", "the container's own"},
+		{"sys", "/sys/kernel", "the container's own"},
+		{"the toolkit", "/tool", "the container's own"},
+		{"the door", "/run/egress.sock", "the container's own"},
+		{"not clean", w.Data + "/../x", "no absolute, clean path"},
+		{"relative", "etc", "no absolute, clean path"},
+		{"shadow", "/etc/shadow/x", "does not exist"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := Launch("echo ran")
+			l.Mounts = []proto.Mount{{Path: tc.path}}
+			e := w.Run(t, l)
+			ended(t, e, proto.EndMount, tc.want)
+			if len(e.Output) > 0 {
+				t.Errorf("it ran: %s", e.Output)
+			}
+		})
+	}
+	l := Launch("echo ran")
+	l.Mounts = []proto.Mount{{Path: real}, {Path: real, Write: true}}
+	ended(t, w.Run(t, l), proto.EndMount, "twice")
+	l = Launch("echo ran")
+	l.Door = "../../etc/passwd"
+	ended(t, w.Run(t, l), proto.EndInternal, "door")
+}
+
+func hidden(t *testing.T, w *World) {
+	tree := filepath.Dir(w.file(t, "tree/a", "one"))
+	w.file(t, "tree/private/b", canary)
+	single := w.file(t, "tree/key", canary)
+	l := Launch("cat "+tree+"/a "+tree+"/private/b "+single, "ls "+tree+"/private", "write "+tree+"/private/c "+single+" "+tree+"/d")
+	l.Mounts, l.Hide = []proto.Mount{{Path: tree, Write: true}}, []string{tree + "/private", single, tree + "/not-there"}
+	said := w.Says(t, l)
+	expect(t, said, map[string]string{"cat " + tree + "/a": `"one" ok`, "cat " + tree + "/private/b": `"" ENOENT`, "ls " + tree + "/private": "<nil>", "write " + tree + "/d": "ok"})
+	if strings.Contains(said["cat "+single], canary) {
+		t.Error("a hidden file can be read")
+	}
+	if b, err := os.ReadFile(single); err != nil || string(b) != canary {
+		t.Errorf("a hidden file was changed: %q %v", b, err)
+	}
+	if _, err := os.Stat(tree + "/private/c"); err == nil {
+		t.Error("something was written to a hidden folder")
+	}
+	l.Hide = []string{"/etc"}
+	ended(t, w.Run(t, l), proto.EndInternal, "in nothing that was granted")
+}
+
+// swapped exchanges a granted folder with a link to another one, all the time:
+// what is mounted is the granted one, or nothing runs.
+func swapped(t *testing.T, w *World) {
+	granted := filepath.Dir(w.file(t, "swap/a", "granted"))
+	other := filepath.Dir(w.file(t, "elsewhere/a", canary))
+	link := filepath.Join(w.Data, "swap-link")
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := unix.Renameat2(unix.AT_FDCWD, granted, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE); err != nil {
+					t.Errorf("exchange: %v", err)
+					return
+				}
+				time.Sleep(200 * time.Microsecond)
+			}
+		}
+	}()
+	rounds := 40
+	if w.runtime == "podman" {
+		rounds = 10
+	}
+	for range rounds {
+		l := Launch("cat "+granted+"/a", "write "+granted+"/b")
+		l.Mounts = []proto.Mount{{Path: granted, Write: true}}
+		e := w.Run(t, l)
+		if bytes.Contains(e.Output, []byte(canary)) {
+			t.Fatal("another folder than the granted one was mounted")
+		}
+		if e.Reason != proto.EndExit && e.Reason != proto.EndMount && e.Reason != proto.EndNoRuntime {
+			t.Errorf("%s: %s", e.Reason, e.Detail)
+		}
+	}
+	close(stop)
+	<-stopped
+	if _, err := os.Stat(filepath.Join(other, "b")); err == nil {
+		t.Error("something was written to another folder than the granted one")
+	}
+}
+
+func identity(t *testing.T, w *World) {
+	door, held := w.Door(t)
+	l := Launch("status Uid Gid Groups CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp", "env", "fds", "host", "cat /proc/self/uid_map", "hold")
+	l.Door = door
+	l.Limits.MS = 20_000
+	c := w.Begin(t, l)
+	h := wait(t, w, held)
+	if h.UID != w.UID {
+		t.Errorf("uid %d outside, want %d", h.UID, w.UID)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := fmt.Sprintf("\nUid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\n", w.UID); !strings.Contains(string(status), uid) {
+		t.Errorf("outside: %s", status)
+	}
+	// Nothing of the call, the runtime's processes included, is root outside.
+	procs, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err != nil || !strings.Contains(string(b), "\nNSpid:") {
+			continue
+		}
+		cmd, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
+		if strings.Contains(string(cmd), w.Home) && strings.Contains(string(b), "\nUid:\t0") {
+			t.Errorf("root: %q", cmd)
+		}
+	}
+	c.Close()
+	h.gone(t)
+	l.Door, l.Input = "", strings.TrimSuffix(l.Input, "hold\n")
+	zero := "0000000000000000"
+	expect(t, w.Says(t, l), map[string]string{
+		"Uid": "1000,1000,1000,1000", "Gid": "1000,1000,1000,1000", "Groups": "", "CapInh": zero, "CapPrm": zero, "CapEff": zero, "CapBnd": zero, "CapAmb": zero,
+		"NoNewPrivs": "1", "Seccomp": "2", "fds": "0 1 2", "host": "box",
+	})
+}
+
+func surroundings(t *testing.T, w *World) {
+	l := Launch("env", "ls / /proc/sys/kernel /sys /run /tmp /etc", "cat /proc/kcore /proc/keys /proc/timer_list /proc/kallsyms /etc/passwd /etc/shadow /proc/1/environ",
+		"write /x /usr /tool /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/self/oom_score_adj /run/x /tmp/x /dev/x", "fill /tmp", "fill /run")
+	said := w.Says(t, l)
+	for _, v := range strings.Fields(said["env"]) {
+		if k, _, _ := strings.Cut(v, "="); !slices.Contains([]string{"PATH", "HOME", "LANG", "container", "HOSTNAME", "TERM"}, k) {
+			t.Errorf("in the environment: %s", v)
+		}
+	}
+	for _, name := range strings.Fields(strings.TrimSuffix(said["ls /"], "<nil>")) {
+		if !slices.Contains([]string{"dev", "proc", "run", "tmp", "tool", "etc", "sys"}, name) {
+			t.Errorf("in /: %s", name)
+		}
+	}
+	if s := said["ls /sys"]; s != "<nil>" && !strings.Contains(s, "no such file") {
+		t.Errorf("/sys: %s", s)
+	}
+	for _, p := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kallsyms", "/etc/shadow"} {
+		if s := said["cat "+p]; !strings.HasPrefix(s, `"" `) {
+			t.Errorf("%s: %s", p, s)
+		}
+	}
+	for _, p := range []string{"/x", "/usr", "/tool", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"} {
+		if s := said["write "+p]; s == "ok" || s == "" {
+			t.Errorf("write %s: %s", p, s)
+		}
+	}
+	if said["write /tmp/x"] != "ok" {
+		t.Errorf("/tmp cannot be written: %s", said["write /tmp/x"])
+	}
+	if s := said["fill"]; !strings.HasSuffix(s, "ENOSPC") && !strings.HasSuffix(s, "EFBIG") {
+		t.Errorf("memory file systems have no end: %s", s)
+	}
+}
+
+func systemCalls(t *testing.T, w *World) {
+	allowed := []string{"socket unix", "socket inet", "socket inet6", "socket netlink-route", "clone", "mkfifo", "memfd_create"}
+	said := w.Says(t, Launch("calls"))
+	if len(said) < 70 {
+		t.Errorf("only %d calls were tried", len(said))
+	}
+	for name, got := range said {
+		switch {
+		case slices.Contains(allowed, name) && got != "ok":
+			t.Errorf("%s: %s", name, got)
+		case !slices.Contains(allowed, name) && !slices.Contains([]string{"EPERM", "ENOSYS", "EINVAL"}, got) || got == "EINVAL" && name != "setuid" && name != "setgid":
+			t.Errorf("%s: %s, and it should be refused", name, got)
+		}
+	}
+}
+
+func network(t *testing.T, w *World) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	abstract := "@boxmaker-conform-" + filepath.Base(w.Home)
+	a, err := net.Listen("unix", abstract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	targets := []string{"tcp!" + l.Addr().String(), "unix!" + abstract, "tcp!192.0.2.1:80", "tcp![2001:db8::1]:80", "udp!192.0.2.1:53"}
+	if addrs, err := net.InterfaceAddrs(); err == nil {
+		for _, addr := range addrs {
+			if n, ok := addr.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+				targets = append(targets, "tcp!"+net.JoinHostPort(n.IP.String(), "22"))
+			}
+		}
+	}
+	said := w.Says(t, Launch("net "+strings.Join(targets, " ")))
+	for _, target := range targets {
+		if said["dial "+target] != "false" {
+			t.Errorf("%s: %s", target, said["dial "+target])
+		}
+	}
+	expect(t, said, map[string]string{"devices": "lo <nil>", "listen": "ok", "own loopback": "ok"})
+	door, held := w.Door(t)
+	ask := Launch("ask anybody")
+	ask.Door = door
+	go func() {
+		h := <-held
+		fmt.Fprintln(h, "hello", h.Line)
+		h.Close()
+	}()
+	if s := w.Says(t, ask)["answer"]; s != "hello anybody <nil>" {
+		t.Errorf("through the door: %s", s)
+	}
+}
+
+func userland(t *testing.T, w *World) {
+	script := w.file(t, "work/script.sh", "#!/bin/sh\necho from a script $((6*7))\n")
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := Launch("run /bin/sh -c id", "ls / /home /var /etc /root", "run "+script, "cat /etc/passwd", "write /usr/x /bin/x")
+	l.Userland, l.Mounts = proto.UserlandUsr, []proto.Mount{{Path: filepath.Dir(script), Write: true}}
+	said := w.Says(t, l)
+	expect(t, said, map[string]string{"run": "from a script 42 <nil>", "cat /etc/passwd": `"box:x:1000:1000::/tmp:/bin/sh\n" ok`})
+	for _, dir := range []string{"/home", "/var", "/root"} {
+		if s := said["ls "+dir]; !strings.Contains(s, "no such file") {
+			t.Errorf("%s: %s", dir, s)
+		}
+	}
+	for _, p := range []string{"/usr/x", "/bin/x"} {
+		if s := said["write "+p]; s != "EROFS" && s != "EACCES" {
+			t.Errorf("write %s: %s", p, s)
+		}
+	}
+	root := filepath.Join(w.Data, "root")
+	program, err := os.ReadFile(filepath.Join(w.bin, "probe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(w.file(t, "root/opt/bin/thing", string(program)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.file(t, "root/etc/passwd", "somebody")
+	if err := os.MkdirAll(root+"/tmp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l = Launch("run /opt/bin/thing probe", "cat /etc/passwd", "write /opt/x", "ls /tmp")
+	l.Userland, l.Root = proto.UserlandRoot, root
+	said = w.Says(t, l)
+	if !strings.HasPrefix(said["run"], "toolkit") {
+		t.Errorf("a program of the owner's root: %s", said["run"])
+	}
+	if !strings.HasPrefix(said["cat /etc/passwd"], `"`) || said["write /opt/x"] != "EROFS" {
+		t.Errorf("%v", said)
+	}
+	l.Root = filepath.Join(w.Data, "no-root")
+	ended(t, w.Run(t, l), proto.EndNoUserland, "does not exist")
+	l.Root = ""
+	ended(t, w.Run(t, l), proto.EndNoUserland, "names none")
+}
