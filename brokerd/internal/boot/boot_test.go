@@ -1,0 +1,412 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"boxmaker/brokerd/internal/driver"
+	"boxmaker/brokerd/internal/policy"
+	"boxmaker/brokerd/internal/settings"
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/secret"
+	"boxmaker/internal/tool"
+)
+
+// A house is a brokerd on sockets, with a runner of the test.
+type house struct {
+	t    *testing.T
+	dir  string
+	set  settings.Settings
+	stop func()
+
+	mu   sync.Mutex
+	runs map[string]int
+	on   func(ctx context.Context, s policy.Spec) (driver.Ran, error)
+}
+
+// Run makes house a driver.Runner.
+func (h *house) Run(ctx context.Context, d policy.Decision, _ string, _ []proto.LaunchSecret) (driver.Ran, error) {
+	s, err := d.Spend()
+	if err != nil {
+		return driver.Ran{}, err
+	}
+	if s.Preview {
+		return driver.Ran{Ended: proto.Ended{Reason: proto.EndExit}, Output: tool.Output{Diff: "+hello\n", Note: "a note"}}, nil
+	}
+	h.mu.Lock()
+	h.runs[s.Call]++
+	on := h.on
+	h.mu.Unlock()
+	if on != nil {
+		return on(ctx, s)
+	}
+	return driver.Ran{Ended: proto.Ended{Reason: proto.EndExit}, Output: tool.Output{Text: "done"}}, nil
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, dir: t.TempDir(), set: settings.Default(), runs: map[string]int{}}
+	for _, d := range []string{"audit", "state", "grants", "secrets", "keys"} {
+		h.try(os.Mkdir(filepath.Join(h.dir, d), 0o700))
+	}
+	h.grant("10-read.toml", "tool = \"read_file\"\nmode = \"auto\"\n[paths]\nread = [\"/data\"]\n")
+	h.grant("20-write.toml", "tool = \"write_file\"\nmode = \"ask\"\n[paths]\nwrite = [\"/data\"]\n")
+	h.grant("30-list.toml", "tool = \"list_files\"\nmode = \"auto\"\nexpires = 2020-01-01T00:00:00Z\n[paths]\nread = [\"/data\"]\n")
+	return h
+}
+
+func (h *house) try(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) grant(name, text string) {
+	h.t.Helper()
+	h.try(os.WriteFile(filepath.Join(h.dir, "grants", name), []byte(text), 0o600))
+}
+
+func (h *house) at(name string) string { return filepath.Join(h.dir, name) }
+
+func (h *house) config(held *Held) Config {
+	clock, err := Clock()
+	h.try(err)
+	return Config{
+		Audit: held.Audit, State: held.State, Grants: held.Grants(), Secrets: held.Secrets(), Show: held.Show, Settings: h.set,
+		Runner: h, Clock: clock, Version: "v-test", Name: Names(), Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (h *house) hold() *Held {
+	h.t.Helper()
+	held, err := Hold(Folders{
+		Audit: h.at("audit"), State: h.at("state"), Grants: h.at("grants"), Secrets: h.at("secrets"), Key: secret.Key{File: h.at("keys/brokerd.key")},
+	}, 0)
+	h.try(err)
+	return held
+}
+
+func (h *house) start(looks ...Look) {
+	h.t.Helper()
+	held := h.hold()
+	cfg := h.config(held)
+	cfg.Looks = looks
+	b, err := Open(cfg)
+	h.try(err)
+	door := func(name string) Door {
+		ln, err := ipc.Listen(h.at(name))
+		h.try(err)
+		return Door{Listener: ln}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() { ended <- b.Serve(ctx, door("broker.sock"), door("owner.sock"), func() { close(ready) }) }()
+	<-ready
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.t.Errorf("serve: %v", err)
+		}
+		h.try(errors.Join(b.Close(), held.Close()))
+	})
+	h.t.Cleanup(h.stop)
+}
+
+func (h *house) broker(req proto.Message) (proto.Message, error) {
+	return ipc.Ask(h.t.Context(), h.at("broker.sock"), proto.BrokerEvents, req)
+}
+
+func owner[M proto.Message](h *house, req proto.Message) M {
+	h.t.Helper()
+	got, err := ipc.Ask(h.t.Context(), h.at("owner.sock"), proto.OwnerEvents, req)
+	h.try(err)
+	m, ok := got.(M)
+	if !ok {
+		h.t.Fatalf("%T", got)
+	}
+	return m
+}
+
+func call(id, name, args string) *proto.Call {
+	c, _ := proto.ParseCallID(id)
+	return &proto.Call{ID: id, Session: c.Session, Tool: name, Args: args}
+}
+
+func TestFromLoopdToTheOwnerAndBack(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	got, err := h.broker(call("s/1/1/0", "read_file", `{"path":"/data/x"}`))
+	if r, ok := got.(*proto.CallResult); err != nil || !ok || r.Text != "done" {
+		t.Fatalf("%+v %v", got, err)
+	}
+
+	follower, err := ipc.Dial(t.Context(), h.at("owner.sock"), proto.OwnerEvents)
+	h.try(err)
+	defer follower.Close()
+	h.try(follower.Send(&proto.ListApprovals{Follow: true}))
+
+	conn, err := ipc.Dial(t.Context(), h.at("broker.sock"), proto.BrokerEvents)
+	h.try(err)
+	defer conn.Close()
+	h.try(conn.Send(call("s/1/2/0", "write_file", `{"path":"/data/x","content":"hello"}`)))
+	m, err := conn.Recv()
+	asked, ok := m.(*proto.Asked)
+	if err != nil || !ok || asked.Call != "s/1/2/0" {
+		t.Fatalf("%+v %v", m, err)
+	}
+	m, err = follower.Recv()
+	a, ok := m.(*proto.Approval)
+	if err != nil || !ok || a.Approval != asked.Approval || a.Diff != "+hello\n" || a.DiffNote != "a note" {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if l := owner[*proto.ApprovalList](h, &proto.ListApprovals{}); len(l.Approvals) != 1 || l.Approvals[0].Digest != a.Digest {
+		t.Errorf("%+v", l)
+	}
+	if s := owner[*proto.BrokerStatus](h, &proto.GetBroker{}); s.Pending != 1 || s.Kept != 1 {
+		t.Errorf("%+v", s)
+	}
+	answered := owner[*proto.Answered](h, &proto.Answer{Approval: a.Approval, Digest: a.Digest, Verdict: proto.VerdictApproved, Channel: "chat"})
+	if !answered.First || !strings.Contains(answered.By, fmt.Sprintf("uid %d", os.Getuid())) || answered.Channel != "chat" {
+		t.Errorf("%+v", answered)
+	}
+	if m, err = conn.Recv(); err != nil || m.(*proto.CallResult).Outcome != proto.CallOK {
+		t.Errorf("%+v %v", m, err)
+	}
+	m, err = follower.Recv()
+	if r, ok := m.(*proto.Retracted); err != nil || !ok || r.Approval != a.Approval || r.Verdict != proto.VerdictApproved {
+		t.Errorf("%+v %v", m, err)
+	}
+	for _, id := range []string{"s/1/1/0", "s/1/2/0"} {
+		if m, err := h.broker(&proto.Confirm{ID: id}); err != nil || m.(*proto.Confirmed).ID != id {
+			t.Errorf("%+v %v", m, err)
+		}
+	}
+	if s := owner[*proto.BrokerStatus](h, &proto.GetBroker{}); s.Pending+s.Kept+s.Running != 0 || s.Version != "v-test" || s.Grants != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRefusedAnswersAreErrors(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	_, err := ipc.Ask(t.Context(), h.at("owner.sock"), proto.OwnerEvents, &proto.Answer{
+		Approval: "abc", Digest: strings.Repeat("0", 64), Verdict: proto.VerdictApproved, Channel: "cli",
+	})
+	var e *proto.Error
+	if !errors.As(err, &e) || e.Code != proto.ErrNoApproval {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEachSocketTakesItsOwnRequests(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	for name, ask := range map[string]func() (proto.Message, error){
+		"an answer by loopd": func() (proto.Message, error) {
+			return h.broker(&proto.Answer{Approval: "a", Digest: strings.Repeat("0", 64), Verdict: proto.VerdictApproved, Channel: "cli"})
+		},
+		"a resume by loopd": func() (proto.Message, error) { return h.broker(&proto.Resume{}) },
+		"a call by the owner": func() (proto.Message, error) {
+			return ipc.Ask(t.Context(), h.at("owner.sock"), proto.OwnerEvents, call("s/1/1/0", "read_file", "{}"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := ask()
+			var e *proto.Error
+			if !errors.As(err, &e) || e.Code != proto.ErrBadRequest {
+				t.Errorf("%+v %v", m, err)
+			}
+		})
+	}
+}
+
+func TestFindTools(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	for _, tc := range []struct {
+		query string
+		want  string
+	}{
+		{"", "read_file write_file"}, // no grant for the others, or an expired one
+		{"replace the text of a file", "write_file read_file"},
+		{"reading", "read_file"},
+		{"zebra", "read_file write_file"}, // nothing fits: better all than none
+	} {
+		m, err := h.broker(&proto.FindTools{Session: "s", Query: tc.query})
+		h.try(err)
+		var names []string
+		for _, i := range m.(*proto.ToolList).Tools {
+			names = append(names, i.Name)
+			if i.Schema == "" || i.Line == "" {
+				t.Errorf("%+v", i)
+			}
+		}
+		if got := strings.Join(names, " "); got != tc.want && !strings.HasPrefix(got, strings.Fields(tc.want)[0]) {
+			t.Errorf("%q: %s", tc.query, got)
+		}
+	}
+	table := owner[*proto.ToolTable](h, &proto.ListTools{})
+	for _, r := range table.Tools {
+		want := map[string]string{"read_file": "10-read.toml", "write_file": "20-write.toml"}[r.Name]
+		if got := strings.Join(r.Grants, " "); got != want {
+			t.Errorf("%s: %q", r.Name, got)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	for _, tc := range []struct {
+		name string
+		ask  proto.Explain
+		want proto.Verdict
+		code proto.Code
+	}{
+		{"allowed", proto.Explain{Tool: "read_file", Args: `{"path":"/data/x"}`}, proto.VerdictAllow, ""},
+		{"asked", proto.Explain{Session: "s", Tool: "write_file", Args: `{"path":"/data/x","content":""}`}, proto.VerdictAsk, ""},
+		{"denied", proto.Explain{Tool: "read_file", Args: `{"path":"/etc/x"}`}, proto.VerdictDeny, proto.CodeNoGrant},
+		{"bad arguments", proto.Explain{Tool: "read_file", Args: `{"paths":"/etc/x"}`}, proto.VerdictDeny, proto.CodeInvalidArguments},
+		{"no such tool", proto.Explain{Tool: "rm", Args: `{}`}, proto.VerdictDeny, proto.CodeUnknownTool},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h.t = t
+			before := owner[*proto.BrokerStatus](h, &proto.GetBroker{}).Head
+			e := owner[*proto.Explained](h, &tc.ask)
+			if e.Verdict != tc.want || e.Code != tc.code || e.Why == "" {
+				t.Errorf("%+v", e)
+			}
+			if after := owner[*proto.BrokerStatus](h, &proto.GetBroker{}).Head; after != before {
+				t.Error("it is on record")
+			}
+		})
+	}
+	if len(h.runs) != 0 {
+		t.Error("something ran")
+	}
+}
+
+func TestStatusNamesWhatIsWrong(t *testing.T) {
+	h := newHouse(t)
+	h.grant("40-broken.toml", "tool = \"read_file\"\nmod = \"auto\"\n")
+	asked := make(chan struct{}, 16)
+	h.start(Look{Name: "runner", Ask: func(context.Context) []proto.Check {
+		asked <- struct{}{}
+		return []proto.Check{{Name: "runner", State: "failed", Detail: "away", Runbook: "runnerd-away"}}
+	}})
+	<-asked
+	<-asked // asked again, since it was not well; the first answer is there
+	s := owner[*proto.BrokerStatus](h, &proto.GetBroker{})
+	rows := map[string]string{}
+	for _, c := range s.Checks {
+		rows[c.Name] = c.State
+	}
+	if rows["runner"] != "failed" || rows["grants"] != "failed" || rows["audit"] != "ok" || rows["secrets"] != "skipped" {
+		t.Errorf("%v", rows)
+	}
+	if len(s.Broken) != 1 || !strings.HasPrefix(s.Broken[0], "40-broken.toml:2: ") {
+		t.Errorf("%v", s.Broken)
+	}
+}
+
+func TestCheckpointAndHalt(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	head := owner[*proto.Head](h, &proto.GetHead{})
+	if head.Head.N == 0 || !strings.Contains(head.Checkpoint, "boxmaker/audit\n") {
+		t.Errorf("%+v", head)
+	}
+	if s := owner[*proto.BrokerStatus](h, &proto.Halt{Reason: "a test"}); !s.Halted || s.HaltReason != "a test" {
+		t.Errorf("%+v", s)
+	}
+	got, err := h.broker(call("s/1/1/0", "read_file", `{"path":"/data/x"}`))
+	if r, ok := got.(*proto.CallResult); err != nil || !ok || r.Code != proto.CodeHalted {
+		t.Errorf("%+v %v", got, err)
+	}
+	if s := owner[*proto.BrokerStatus](h, &proto.Resume{}); s.Halted {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestABadKeyIsRefusedAtTheStart(t *testing.T) {
+	h := newHouse(t)
+	h.try(os.WriteFile(h.at("secrets/"+secret.FileName), []byte("x"), 0o600))
+	h.try(os.WriteFile(h.at("keys/brokerd.key"), []byte("x"), 0o640))
+	held := h.hold()
+	defer held.Close()
+	_, err := Open(h.config(held))
+	var no *Refused
+	if !errors.As(err, &no) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestADamagedLogIsNoStart(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	_, err := h.broker(call("s/1/1/0", "read_file", `{"path":"/data/x"}`))
+	h.try(err)
+	h.stop()
+	files, err := filepath.Glob(h.at("audit/*.jsonl"))
+	h.try(err)
+	text, err := os.ReadFile(files[0])
+	h.try(err)
+	h.try(os.WriteFile(files[0], []byte(strings.Replace(string(text), "/data/x", "/data/y", 1)), 0o600))
+	held := h.hold()
+	defer held.Close()
+	if _, err := Open(h.config(held)); err == nil || !strings.Contains(err.Error(), "audit-damaged") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFoldersThroughDescriptors(t *testing.T) {
+	h := newHouse(t)
+	held, err := Hold(Folders{
+		Audit: h.at("audit"), State: h.at("state"), Grants: h.at("grants"), Secrets: h.at("secrets"), Key: secret.Key{File: h.at("keys/brokerd.key")},
+	}, os.Getuid()+1)
+	h.try(err)
+	defer held.Close()
+	set, err := held.Grants().Read()
+	if err != nil || len(set.Grants) != 3 {
+		t.Errorf("%d grants, %v", len(set.Grants), err)
+	}
+	c := held.Secrets()
+	if !strings.HasPrefix(c.Dir, "/proc/self/fd/") || !strings.HasPrefix(c.Key.File, "/proc/self/fd/") || c.Owner != os.Getuid()+1 {
+		t.Errorf("%+v", c)
+	}
+	if got := held.Show("the key " + c.Key.File + " is not there"); got != "the key "+h.at("keys/brokerd.key")+" is not there" {
+		t.Error(got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	names := Names(0)
+	if got := names(0); got != "root (uid 0)" {
+		t.Error(got)
+	}
+	if got := names(4000000000); got != "uid 4000000000" {
+		t.Error(got)
+	}
+}
+
+func TestClockGoesOn(t *testing.T) {
+	c, err := Clock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, since := c.Boot()
+	if len(id) != 36 || since <= 0 || since > time.Duration(1<<62) {
+		t.Errorf("%q %v", id, since)
+	}
+}
