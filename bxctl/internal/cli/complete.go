@@ -50,7 +50,7 @@ func (a *app) complete(root *cobra.Command) {
 			c.ValidArgsFunction = a.arguments(c)
 		}
 		for flag, f := range map[string]completer{
-			"session": a.sessionIDs, "prefix": a.sessionIDs, "format": fixed("md", "json"), "since": fixed("15m", "2h", "1d"), "lines": fixed("20", "100", "all"),
+			"session": a.sessionIDs, "prefix": a.sessionIDs, "format": fixed("md", "json"), "taint": fixed("public", "private", "secret"), "mode": fixed("auto", "ask", "deny"), "mode-untrusted": fixed("auto", "ask", "deny"), "since": fixed("15m", "2h", "1d"), "lines": fixed("20", "100", "all"),
 		} {
 			if c.LocalNonPersistentFlags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, f) // twice is its only error
@@ -77,6 +77,12 @@ func (a *app) arguments(c *cobra.Command) completer {
 		return a.sessionIDs
 	case args == "CODE|ID":
 		return a.waiting
+	case args == "TOOL", args == "TOOL ARGS":
+		return fixed(toolNames()...)
+	case args == "[FILE…]":
+		return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return []cobra.Completion{"toml"}, cobra.ShellCompDirectiveFilterFileExt
+		}
 	case args == "[ROLE…]":
 		return a.roles
 	case args == "DIR":

@@ -185,7 +185,13 @@ func (a *app) grantsExplain() *cobra.Command {
 	var session, taint string
 	var untrusted, asJSON bool
 	c := &cobra.Command{
-		Use: "explain TOOL ARGS", Short: "say which grant would decide on a call, and why", Args: cobra.MinimumNArgs(2),
+		Use: "explain TOOL ARGS", Short: "say which grant would decide on a call, and why",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage(errors.New("bxctl grants explain takes a tool and its arguments"), "see bxctl grants explain --help")
+			}
+			return nil
+		},
 		Long: `Says what would become of a call, without running anything: which grant decides, what
 every other grant for the tool makes of it, and what the model would read of a denial.
 ARGS is JSON, or in short the path, URL or command line. The calls per hour are not
@@ -246,11 +252,14 @@ func (a *app) explained(c *cobra.Command, session, name, args string, taint prot
 }
 
 func (a *app) noTool(name string) error {
-	var names []string
+	return usage(fmt.Errorf("there is no tool %q", name), "the tools are "+strings.Join(toolNames(), ", "))
+}
+
+func toolNames() (names []string) {
 	for _, t := range tool.All() {
 		names = append(names, t.Name)
 	}
-	return usage(fmt.Errorf("there is no tool %q", name), "the tools are "+strings.Join(names, ", "))
+	return names
 }
 
 // dump prints a value as one line of JSON that is safe for a terminal.

@@ -128,14 +128,19 @@ func (a *app) written(n newGrant, g *rights.Guide) error {
 	}
 	own, text := grant.Own(a.layout), n.draft.Text()
 	made, problems := grant.Parse(name, []byte(text), own)
-	if made == nil {
-		var errs []string
-		for _, p := range problems {
+	if made != nil {
+		problems = append(problems, rights.Places(made, own)...)
+	}
+	var errs []string
+	for _, p := range problems {
+		if !p.Warning {
 			errs = append(errs, p.What+"; "+p.Do)
 		}
+	}
+	if len(errs) > 0 {
 		return &fault.Fault{Code: fault.Usage, What: "that would be no grant", Err: errors.New(strings.Join(errs, "\n")), Do: "see bxctl grants new --help, and docs/formats/grants.md for all keys", Key: "grant-file"}
 	}
-	for _, p := range append(problems, rights.Places(made, own)...) {
+	for _, p := range problems {
 		fmt.Fprintln(a.env.Stderr, a.err.Warn(term.Line("warning: "+p.What+"; "+p.Do)))
 	}
 	if n.print {
