@@ -66,7 +66,7 @@ func (a *app) followed(m proto.Message, asJSON bool) {
 	case *proto.Approval:
 		a.printApproval(m, "bxctl approve "+m.Code+" · bxctl deny "+m.Code)
 	case *proto.Retracted:
-		fmt.Fprintln(a.env.Stdout, ending(m.Approval, m.Verdict, m.By, m.Channel))
+		fmt.Fprintln(a.env.Stdout, "("+term.Line(m.Approval)+": "+owner.Ending(m.Verdict, m.By, m.Channel)+")")
 	}
 }
 
@@ -83,29 +83,6 @@ func (a *app) printJSON(m proto.Message) {
 		return
 	}
 	a.env.Stdout.Write(append(bytes.Clone(term.JSON(b)), '\n')) //nolint:errcheck // a reader that left ends the program by SIGPIPE
-}
-
-func ending(id string, v proto.Verdict, by, channel string) string {
-	s := "(" + term.Line(id) + " " + verdict(v)
-	if by != "" {
-		s += " by " + term.Line(by)
-	}
-	if channel != "" {
-		s += ", " + term.Line(channel)
-	}
-	return s + ")"
-}
-
-// verdict says how an approval ended.
-func verdict(v proto.Verdict) string {
-	switch v {
-	case proto.VerdictApproved, proto.VerdictDenied, proto.VerdictWithdrawn:
-		return "was " + string(v)
-	case proto.VerdictExpired:
-		return "has expired"
-	default:
-		return "ended"
-	}
 }
 
 func (a *app) answer(v proto.Verdict) *cobra.Command {
@@ -167,10 +144,10 @@ func (a *app) give(ctx context.Context, m *proto.Approval, v proto.Verdict, asJS
 		fmt.Fprintln(a.env.Stdout, term.Line(m.Code)+" is "+string(v))
 	}
 	if got.Verdict != v {
-		return &fault.Fault{What: "the answer came too late: it " + strings.Trim(ending("", got.Verdict, got.By, got.Channel), "() "), Means: "the first answer holds", Key: "approval-gone"}
+		return &fault.Fault{What: "the answer came too late: " + owner.Ending(got.Verdict, got.By, got.Channel), Means: "the first answer holds", Key: "approval-gone"}
 	}
 	if !got.First && !asJSON {
-		fmt.Fprintln(a.env.Stdout, ending(m.Code, got.Verdict, got.By, got.Channel))
+		fmt.Fprintln(a.env.Stdout, "("+owner.Ending(got.Verdict, got.By, got.Channel)+" before)")
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (a *app) chatPlain(ctx context.Context, session string) error {
 	interrupts, stop := interrupts()
 	defer stop()
 	return talk.Chat{
-		Client: a.client(), Screen: a.out, Lines: lines(a.env.Stdin), Interrupts: interrupts,
+		Client: a.client(), Owner: a.owner(), Screen: a.out, Lines: lines(a.env.Stdin), Interrupts: interrupts,
 		Now: a.env.Now, Session: session, Sessions: a.layout.Sessions,
 	}.Run(ctx)
 }

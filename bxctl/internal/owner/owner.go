@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
@@ -156,6 +157,24 @@ func odd(m proto.Message) error {
 		What:  fmt.Sprintf("brokerd answered with %q, which is no answer to that", m.Tag()),
 		Means: "bxctl and brokerd are of different versions", Do: "build both anew (make build) and restart: bxctl down; bxctl up", Key: "version-mismatch",
 	}
+}
+
+// Ending says how an approval ended, in words that are safe for a terminal.
+func Ending(v proto.Verdict, by, channel string) string {
+	s := "it ended"
+	switch v {
+	case proto.VerdictApproved, proto.VerdictDenied, proto.VerdictWithdrawn:
+		s = "it was " + string(v)
+	case proto.VerdictExpired:
+		s = "it has expired, and was denied"
+	}
+	if by != "" {
+		s += " by " + term.Line(by)
+	}
+	if channel != "" {
+		s += " in " + term.Line(channel)
+	}
+	return s
 }
 
 // Away reports whether err says that nobody listens on owner.sock.

@@ -9,6 +9,7 @@ import (
 
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/proto"
@@ -18,6 +19,7 @@ import (
 // a turn runs is sent at once, and loopd queues it.
 type Chat struct {
 	Client     loop.Client
+	Owner      owner.Client // without a path: approvals are not shown
 	Screen     term.Screen
 	Lines      <-chan string // what the owner types; closed at its end
 	Interrupts <-chan os.Signal
@@ -39,6 +41,11 @@ type chatState struct {
 	stopping bool
 	pending  string // lines that end in a backslash so far
 	prompted bool   // the prompt stands at the cursor
+
+	owns  chan func()       // what came from brokerd; nil: nothing will come any more
+	asks  []*proto.Approval // that wait
+	shown []string          // ids of those that were shown
+	gone  error             // why brokerd can't be asked
 }
 
 // A job is one message under way.
@@ -64,13 +71,14 @@ func (c Chat) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &chatState{Chat: c, events: make(chan chatEvent), says: make(chan string), leave: cancel}
-	s.view = &View{Answer: c.Screen, Notes: c.Screen, Stream: true, Chat: true, Now: c.Now}
+	s := &chatState{Chat: c, events: make(chan chatEvent), says: make(chan string), owns: make(chan func()), leave: cancel}
+	s.view = &View{Answer: c.Screen, Notes: c.Screen, Stream: true, Chat: true, Now: c.Now, Owner: c.Owner.Path != ""}
 	resumed := s.Session != ""
 	if !resumed {
 		s.Session = loop.NewSession(c.Now())
 	}
 	s.greet(ctx, status, resumed)
+	s.oversee(ctx)
 	s.loop(ctx)
 	cancel()
 	for s.running > 0 { // their hooks may be at a send
@@ -79,6 +87,10 @@ func (c Chat) Run(ctx context.Context) error {
 			s.countEnd(e)
 		case <-s.says:
 			s.running--
+		case f := <-s.owns:
+			if f == nil {
+				s.running--
+			}
 		}
 	}
 	if s.used || resumed {
@@ -118,8 +130,18 @@ func (s *chatState) loop(ctx context.Context) {
 			}
 		case text := <-s.says:
 			s.running--
-			s.line(strings.TrimRight(text, "\n"))
+			if text = strings.TrimRight(text, "\n"); text != "" {
+				s.line(text)
+			}
 			s.prompt(lines)
+		case f := <-s.owns:
+			if f == nil {
+				s.running--
+				continue
+			}
+			if f(); !s.prompted {
+				s.prompt(lines)
+			}
 		}
 	}
 }

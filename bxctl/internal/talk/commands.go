@@ -9,6 +9,7 @@ import (
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
 )
 
 // typed handles one line; false ends the chat.
@@ -31,16 +32,30 @@ func (s *chatState) typed(ctx context.Context, line string) bool {
 	return true
 }
 
-const help = `/stop     end the running turn; messages that wait go on
-/new      begin a new session
-/status   what runs, and the state of this session
-/help     this list
-/quit     leave (Ctrl-D does too); a turn that runs goes on
+const help = `/stop          end the running turn; messages that wait go on
+/approvals     show again what waits for your approval, in other sessions too
+/approve CODE  let the call with that code run, once
+/deny CODE     refuse the call with that code
+/new           begin a new session
+/status        what runs, and the state of this session
+/help          this list
+/quit          leave (Ctrl-D does too); a turn that runs goes on
 A line that ends in \ goes on in the next one. // at the start sends a slash.
 Ctrl-C stops the turn; a second one leaves.`
 
 func (s *chatState) command(ctx context.Context, line string) bool {
+	name, arg, _ := strings.Cut(line, " ")
+	switch name {
+	case "/approve":
+		s.answer(ctx, proto.VerdictApproved, strings.TrimSpace(arg))
+		return true
+	case "/deny":
+		s.answer(ctx, proto.VerdictDenied, strings.TrimSpace(arg))
+		return true
+	}
 	switch line {
+	case "/approvals":
+		s.approvals()
 	case "/quit", "/exit":
 		return false
 	case "/help", "/?":

@@ -228,7 +228,7 @@ func TestChatCommands(t *testing.T) {
 	if n := strings.Count(got, "session chat-20260102-"); n < 3 { // at the start, in the status, after /new
 		t.Errorf("%d sessions in\n%s", n, got)
 	}
-	if !strings.Contains(got, "/stop     end") || strings.Contains(got, "Go on later") {
+	if !strings.Contains(got, "/stop          end") || strings.Contains(got, "Go on later") {
 		t.Errorf("%s", got)
 	}
 }

@@ -24,6 +24,7 @@ type View struct {
 	Stream bool        // the text comes as it arrives; otherwise the final answer comes at the end
 	Chat   bool        // keep a line about thinking and usage
 	Now    func() time.Time
+	Owner  bool // approvals are shown as brokerd tells them
 
 	clean   term.Cleaner
 	status  string          // status line on the terminal now
@@ -62,7 +63,7 @@ func (v *View) Event(m proto.Message) {
 		v.endLine()
 		v.Status("· " + callLine(m) + " …")
 	case *proto.Asked:
-		v.Note(v.Notes.Warn("· waits for your approval " + term.Line(m.Approval) + ", until " + v.clock(m.Expires)))
+		v.asked(m)
 	case *proto.Result:
 		v.result(m)
 	case *proto.Notice:
@@ -74,6 +75,16 @@ func (v *View) Event(m proto.Message) {
 		v.endLine()
 	default: // answers of other requests are not shown here
 	}
+}
+
+// asked tells where a call that waits can be seen and answered. What it is about
+// is brokerd's to say.
+func (v *View) asked(m *proto.Asked) {
+	text := "· a call waits for your approval, until " + v.clock(m.Expires)
+	if !v.Owner {
+		text += ": bxctl approve " + term.Line(m.Approval)
+	}
+	v.Note(v.Notes.Warn(text))
 }
 
 func (v *View) accepted(m *proto.Accepted) {
