@@ -123,7 +123,7 @@ func code(err error) proto.ErrCode {
 	return ""
 }
 
-func TestTheFirstAnswerWins(t *testing.T) {
+func TestP56TheFirstAnswerWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		h := b.hold("s/1/1/0")
@@ -135,7 +135,7 @@ func TestTheFirstAnswerWins(t *testing.T) {
 		if v := <-got; v != proto.VerdictApproved {
 			t.Errorf("%s", v)
 		}
-		for _, v := range []proto.Verdict{proto.VerdictDenied, proto.VerdictApproved} { // P56: used once
+		for _, v := range []proto.Verdict{proto.VerdictDenied, proto.VerdictApproved} { // it is used once
 			a, err := b.answer(h, v, "uid 0")
 			if err != nil || a.First || a.Verdict != proto.VerdictApproved || a.By != "uid 1000" {
 				t.Errorf("a second answer: %+v %v", a, err)
@@ -179,8 +179,8 @@ func TestAnAnswerIsToldOnlyOnceItIsOnRecord(t *testing.T) {
 	})
 }
 
-// P56 and P45: an answer counts for the bytes that were shown, and nothing else.
-func TestRefusedAnswers(t *testing.T) {
+// P56: an answer counts for the bytes that were shown, and nothing else.
+func TestP56AnAnswerIsForWhatWasShown(t *testing.T) {
 	b := newBench(t)
 	h, other := b.hold("s/1/1/0"), b.hold("s/1/2/0")
 	for _, tc := range []struct {

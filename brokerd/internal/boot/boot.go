@@ -110,7 +110,7 @@ func Open(c Config) (*Broker, error) {
 		Results: results, Desk: desk, Book: book, Now: c.Clock.Now, Log: c.Log, Fault: c.Fault,
 		Limits: driver.Limits{
 			Running: c.Settings.Calls.Running, Live: c.Settings.Calls.Live, Session: c.Settings.Calls.Session,
-			Expires: time.Duration(c.Settings.Approval.Expires), Time: time.Duration(c.Settings.Limits.Time), Egress: int64(c.Settings.Limits.Egress),
+			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress),
 		},
 	})
 	b.health = newHealth(c.Looks, c.Clock.Now)

@@ -23,10 +23,11 @@ import (
 
 // A house is a brokerd on sockets, with a runner of the test.
 type house struct {
-	t    *testing.T
-	dir  string
-	set  settings.Settings
-	stop func()
+	t     *testing.T
+	dir   string
+	set   settings.Settings
+	stop  func()
+	owner []uint32 // who may use owner.sock; nil: this user
 
 	mu   sync.Mutex
 	runs map[string]int
@@ -106,6 +107,9 @@ func (h *house) start(looks ...Look) {
 	door := func(name string) Door {
 		ln, err := ipc.Listen(h.at(name))
 		h.try(err)
+		if name == "owner.sock" {
+			return Door{Listener: ln, Peers: h.owner}
+		}
 		return Door{Listener: ln}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -228,6 +232,20 @@ func TestEachSocketTakesItsOwnRequests(t *testing.T) {
 				t.Errorf("%+v %v", m, err)
 			}
 		})
+	}
+}
+
+// P56: whoever is not the owner cannot answer, whatever he knows.
+func TestP56OnlyTheOwnerAnswers(t *testing.T) {
+	h := newHouse(t)
+	h.owner = []uint32{uint32(os.Getuid()) + 1}
+	h.start()
+	m, err := ipc.Ask(t.Context(), h.at("owner.sock"), proto.OwnerEvents, &proto.ListApprovals{})
+	if err == nil {
+		t.Errorf("%+v", m)
+	}
+	if _, err := h.broker(&proto.FindTools{Session: "s"}); err != nil {
+		t.Errorf("loopd is refused too: %v", err)
 	}
 }
 

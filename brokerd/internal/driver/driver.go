@@ -47,7 +47,6 @@ type Limits struct {
 	Live    int           // calls that have no end
 	Session int           // of these in one session
 	Expires time.Duration // of an approval
-	Time    time.Duration // of a call whose grant says nothing
 	Egress  int64         // bytes over the network of one call
 }
 

@@ -443,7 +443,7 @@ func TestTooManyApprovals(t *testing.T) {
 		for _, id := range []string{"a/1/1/0", "b/1/1/0", "c/1/1/0", "d/1/1/0"} {
 			w.ask(write(id, "x"))
 		}
-		if r := w.call(write("e/1/1/0", "x")); r.Outcome != proto.CallDenied || w.runner.count("e/1/1/0") != 0 {
+		if r := w.call(write("e/1/1/0", "x")); r.Outcome != proto.CallDenied || r.Code != proto.CodeRateLimited || w.runner.count("e/1/1/0") != 0 {
 			t.Errorf("%+v", r)
 		}
 		if len(w.desk.List()) != 4 {

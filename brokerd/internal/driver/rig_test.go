@@ -50,7 +50,7 @@ type world struct {
 func newWorld(t testing.TB, dir string) *world {
 	w := &world{
 		t: t, dir: dir, runner: newFakeRunner(), doors: &fakeDoors{}, vault: &fakeVault{values: map[string]string{"token": "hunter2-hunter2"}}, born: time.Now(),
-		limits: Limits{Running: 4, Live: 16, Session: 8, Expires: 15 * time.Minute, Time: time.Minute, Egress: 1 << 20},
+		limits: Limits{Running: 4, Live: 16, Session: 8, Expires: 15 * time.Minute, Egress: 1 << 20},
 	}
 	for _, f := range []string{"audit", "state", "grants"} {
 		if err := os.MkdirAll(filepath.Join(dir, f), 0o700); err != nil {

@@ -98,7 +98,7 @@ func (d *Driver) values(g *grant.Grant) ([]proto.LaunchSecret, error) {
 // door opens the way out that the grant gives, if it gives one.
 func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.EgressReport, error) {
 	none := func() proto.EgressReport { return proto.EgressReport{} }
-	w := WayOut{Call: e.call.ID, Hosts: e.facts.Hosts, Local: e.facts.Local, Bytes: d.cfg.Limits.Egress, Until: d.cfg.Now().Add(d.timeLimit(e) + doorGrace)}
+	w := WayOut{Call: e.call.ID, Hosts: e.facts.Hosts, Local: e.facts.Local, Bytes: d.cfg.Limits.Egress, Until: d.cfg.Now().Add(timeLimit(e.facts.Grant) + doorGrace)}
 	if len(w.Hosts) == 0 {
 		return "", none, nil
 	}
@@ -123,15 +123,19 @@ func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.Egres
 	return "", nil, NotRun(proto.CodeNoEgress, err)
 }
 
-// doorGrace is how much longer than its call a door stays: the container takes
-// some time to start.
-const doorGrace = 10 * time.Second
+// A door stays longer than its call, for the container takes some time to start.
+// It is closed when the call ends; its own end is for a brokerd that is not there
+// to do so. Without a time in the grant it is the longest that runnerd can have.
+const (
+	doorGrace = time.Minute
+	doorMost  = 24 * time.Hour
+)
 
-func (d *Driver) timeLimit(e *entry) time.Duration {
-	if t := e.facts.Grant.Limits.Time; t > 0 {
+func timeLimit(g *grant.Grant) time.Duration {
+	if t := g.Limits.Time; t > 0 {
 		return t
 	}
-	return d.cfg.Limits.Time
+	return doorMost
 }
 
 // maxDiff and maxText bound what is held of a preview and of a result; with

@@ -20,8 +20,12 @@ import (
 	"boxmaker/internal/proto"
 )
 
-// closeTime bounds the wait for a report.
-const closeTime = 10 * time.Second
+// openTime bounds the wait for a door, closeTime that for a report. Opening one
+// takes no connection, so that an egressd that needs longer hangs.
+const (
+	openTime  = 5 * time.Second
+	closeTime = 10 * time.Second
+)
 
 // A Client talks to egressd.
 type Client struct {
@@ -58,6 +62,8 @@ func (c *Client) Open(ctx context.Context, w Way) (*Door, error) {
 			allow = append(allow, h)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
 	// The connection outlives ctx, which may end before the call is tidied up.
 	conn, err := ipc.Dial(context.WithoutCancel(ctx), c.Socket, proto.EgressEvents)
 	if err != nil {

@@ -20,7 +20,7 @@ type Settlement struct {
 	Verdict  proto.Verdict
 	By       string
 	Channel  string
-	Code     proto.Code // why it was withdrawn: stopped or halted
+	Code     proto.Code // why it was withdrawn: stopped, halted, rate-limited or internal
 	Halted   bool
 }
 
@@ -68,6 +68,10 @@ func end(s Settlement, q question, v grant.Verdict) grant.Verdict {
 		return deny(proto.CodeApprovalExpired, "the owner did not answer in time; go on without it.")
 	case s.Verdict == proto.VerdictWithdrawn && s.Code == proto.CodeHalted:
 		return deny(proto.CodeHalted, "the owner has stopped everything; do nothing more until you are told to go on.")
+	case s.Verdict == proto.VerdictWithdrawn && s.Code == proto.CodeRateLimited:
+		return deny(proto.CodeRateLimited, "too many calls wait for the owner already; wait for those.")
+	case s.Verdict == proto.VerdictWithdrawn && s.Code == proto.CodeInternal:
+		return deny(proto.CodeInternal, "the broker ended before the owner was asked; it did not run.")
 	case s.Verdict != proto.VerdictApproved:
 		return deny(proto.CodeStopped, "the owner stopped before this was decided.")
 	case v.Verdict == proto.VerdictDeny:

@@ -32,12 +32,10 @@ type Calls struct {
 	Session int `toml:"session"` // of these in one session
 }
 
-// Limits hold for a call whose grant says nothing. Those of memory and processes
-// are runnerd's.
+// Limits hold for every call. Those of time, output, memory and processes are in
+// its grant, or runnerd's.
 type Limits struct {
-	Time   config.Duration `toml:"time"`
-	Output config.Size     `toml:"output"` // bytes of the result
-	Egress config.Size     `toml:"egress"` // bytes over the network, both ways
+	Egress config.Size `toml:"egress"` // bytes over the network, both ways
 }
 
 // Secrets says where the key of the store is.
@@ -50,7 +48,7 @@ func Default() Settings {
 	return Settings{
 		Approval: Approval{Expires: config.Duration(15 * time.Minute), Waiting: 16},
 		Calls:    Calls{Running: 8, Live: 64, Session: 4},
-		Limits:   Limits{Time: config.Duration(time.Minute), Output: 64 << 10, Egress: 64 << 20},
+		Limits:   Limits{Egress: 64 << 20},
 	}
 }
 
@@ -67,16 +65,13 @@ func Load(path string) (Settings, error) {
 func (s *Settings) Validate() error {
 	errs := []error{
 		between("approval.expires", s.Approval.Expires, time.Second, 7*24*time.Hour),
-		between("limits.time", s.Limits.Time, time.Second, 24*time.Hour),
 		within("approval.waiting", s.Approval.Waiting, 1, 64),
 		within("calls.running", s.Calls.Running, 1, 64),
 		within("calls.live", s.Calls.Live, 1, 1024),
 		within("calls.session", s.Calls.Session, 1, 64),
 	}
-	for key, v := range map[string]config.Size{"limits.output": s.Limits.Output, "limits.egress": s.Limits.Egress} {
-		if v < 1<<10 || v > 1<<30 {
-			errs = append(errs, fmt.Errorf("%s is %s; it must be from 1KiB to 1GiB", key, v))
-		}
+	if v := s.Limits.Egress; v < 1<<10 || v > 64<<30 {
+		errs = append(errs, fmt.Errorf("limits.egress is %s; it must be from 1KiB to 64GiB", v))
 	}
 	if s.Secrets.Key != "" && !filepath.IsAbs(s.Secrets.Key) {
 		errs = append(errs, errors.New("secrets.key is not an absolute path"))

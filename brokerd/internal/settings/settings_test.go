@@ -27,8 +27,8 @@ func TestAnEmptyFileIsTheDefault(t *testing.T) {
 }
 
 func TestKeysAreRead(t *testing.T) {
-	s, err := load(t, "[approval]\nexpires = \"1h\"\nwaiting = 3\n[calls]\nrunning = 2\n[limits]\noutput = \"1MiB\"\n[secrets]\nkey = \"/k\"\n")
-	if err != nil || s.Approval.Expires != config.Duration(3600e9) || s.Approval.Waiting != 3 || s.Calls.Running != 2 || s.Limits.Output != 1<<20 || s.Secrets.Key != "/k" {
+	s, err := load(t, "[approval]\nexpires = \"1h\"\nwaiting = 3\n[calls]\nrunning = 2\n[limits]\negress = \"1MiB\"\n[secrets]\nkey = \"/k\"\n")
+	if err != nil || s.Approval.Expires != config.Duration(3600e9) || s.Approval.Waiting != 3 || s.Calls.Running != 2 || s.Limits.Egress != 1<<20 || s.Secrets.Key != "/k" {
 		t.Errorf("%+v %v", s, err)
 	}
 }
@@ -41,8 +41,7 @@ func TestBadSettings(t *testing.T) {
 		{"an approval that never ends", "[approval]\nexpires = \"9000h\"", "approval.expires"},
 		{"nobody may wait", "[approval]\nwaiting = 0", "approval.waiting"},
 		{"nothing may run", "[calls]\nrunning = 0", "calls.running"},
-		{"no output", "[limits]\noutput = \"1B\"", "limits.output"},
-		{"no time", "[limits]\ntime = \"1ms\"", "limits.time"},
+		{"no network at all", "[limits]\negress = \"1B\"", "limits.egress"},
 		{"a relative key", "[secrets]\nkey = \"key\"", "secrets.key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
