@@ -166,8 +166,8 @@ func TestNoHarmIsMissed(t *testing.T) {
 	})
 }
 
-// TestEveryByte changes each byte of a small log in turn, to its neighbours
-// and to those that lines are made of.
+// TestEveryByte changes each byte of a small log in turn, to its neighbour
+// and to a line break.
 func TestEveryByte(t *testing.T) {
 	b, heads := write(t, []int{1, 2}, never)
 	dir := t.TempDir()
@@ -175,7 +175,7 @@ func TestEveryByte(t *testing.T) {
 	for _, name := range b.names() {
 		content := b.bytes()[name]
 		for i := range content {
-			for _, c := range []byte{content[i] ^ 1, content[i] ^ 0x20, '\n', '"'} {
+			for _, c := range []byte{content[i] ^ 1, '\n'} {
 				if c == content[i] {
 					continue
 				}

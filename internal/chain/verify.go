@@ -56,7 +56,7 @@ func (l Line) JSON() []byte { return l.body }
 // A Report says what was found.
 type Report struct {
 	Head        proto.AuditHead // of the records that are right
-	Files       int
+	Files       int             // that were read, the one with the fault included
 	Bytes       int64
 	First, Last time.Time // as their records say
 	Matched     int       // anchors that fit
@@ -99,10 +99,10 @@ func (v *verifier) all() error {
 		return err
 	}
 	for i, name := range files {
+		v.rep.Files++
 		if err := v.file(name, i == len(files)-1); err != nil {
 			return err
 		}
-		v.rep.Files++
 	}
 	return nil
 }

@@ -80,15 +80,15 @@ func TestHuman(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want := `30 Mar 09:00      0  start      brokerd 1, process 2
-30 Mar 09:01      1  ask        read_file    chat-1  {"path":"/notes/a.md"}, grant 20-notes
-30 Mar 09:02      2  approved   read_file    chat-1  by uid 1000 in chat
-30 Mar 09:03      3  ok         read_file    chat-1  2.0 KiB in 1.5 s, private, untrusted, api.example.com:443 passed (400 B out, 2.0 KiB in)
-30 Mar 09:04      4  ask        http_fetch   chat-2  {"url":"https://x.example"}, grant 20-notes
-30 Mar 09:05      5  approved   http_fetch   chat-2  by uid 1000 in chat
-30 Mar 09:06      6  ok         http_fetch   chat-2  2.0 KiB in 1.5 s, private, untrusted, api.example.com:443 passed (400 B out, 2.0 KiB in)
-30 Mar 09:07      7  deny       read_file    chat-1  no-grant, {"path":"/etc/shadow"}
-30 Mar 09:08      8  halted     by uid 0, odd
+	want := `30 Mar 09:00:00     0  start      brokerd 1, process 2
+30 Mar 09:01:00     1  ask        read_file    chat-1  {"path":"/notes/a.md"}, grant 20-notes
+30 Mar 09:02:00     2  approved   read_file    chat-1  by uid 1000 in chat
+30 Mar 09:03:00     3  ok         read_file    chat-1  2.0 KiB in 1.5 s, private, untrusted, api.example.com:443 passed (400 B out, 2.0 KiB in)
+30 Mar 09:04:00     4  ask        http_fetch   chat-2  {"url":"https://x.example"}, grant 20-notes
+30 Mar 09:05:00     5  approved   http_fetch   chat-2  by uid 1000 in chat
+30 Mar 09:06:00     6  ok         http_fetch   chat-2  2.0 KiB in 1.5 s, private, untrusted, api.example.com:443 passed (400 B out, 2.0 KiB in)
+30 Mar 09:07:00     7  deny       read_file    chat-1  no-grant, {"path":"/etc/shadow"}
+30 Mar 09:08:00     8  halted     by uid 0, odd
 `
 	if d := cmp.Diff(want, out.String()); d != "" {
 		t.Error(d)

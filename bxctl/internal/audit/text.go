@@ -41,7 +41,7 @@ func result(r proto.AuditRecord) (word string, mood int) {
 func (e Entry) Human(s term.Screen, now time.Time) string {
 	word, mood := result(e.Record)
 	paint := map[int]func(string) string{1: s.Good, -1: s.Bad, 0: s.Dim}[mood]
-	head := fmt.Sprintf("%-12s %6d  ", term.When(e.Header.Time, now), e.Header.N)
+	head := fmt.Sprintf("%-15s %5d  ", clock(e.Header.Time, now), e.Header.N)
 	rest := fmt.Sprintf("  %-12s %s", term.Line(e.Tool), term.Line(e.Session))
 	if e.Call == "" {
 		rest = ""
@@ -53,6 +53,30 @@ func (e Entry) Human(s term.Screen, now time.Time) string {
 		rest = term.Clip(rest, s.Width()-term.Columns(head)-10)
 	}
 	return s.Dim(head) + paint(fmt.Sprintf("%-9s", word)) + rest
+}
+
+// clock gives a time to the second, in the zone of now, with the day unless it
+// is today.
+func clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format(time.TimeOnly)
+	case t.Year() == now.Year():
+		return t.Format("2 Jan 15:04:05")
+	default:
+		return t.Format(time.DateOnly + " 15:04")
+	}
+}
+
+// Records says how long a log with that head is.
+func Records(h proto.AuditHead) string { return many(h.N, "record") }
+
+func many(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return term.Count(n) + " " + what
 }
 
 // detail is what stands behind the columns. It is not safe for a terminal.
@@ -85,14 +109,14 @@ func (e Entry) detail() string {
 			add("%s", connection(c))
 		}
 		if r.More > 0 {
-			add("%d connections more", r.More)
+			add("%s more", many(r.More, "connection"))
 		}
 	case *proto.AuditStart:
 		add("brokerd %s, process %d", r.Version, r.PID)
 	case *proto.AuditRecovered:
 		add("%s at the end were cut short by a crash; they are in %s", term.Bytes(r.Bytes), r.File)
 	case *proto.AuditCheckpoint:
-		add("a head of %d records was given out", r.Head.N)
+		add("a head of %s was given out", many(r.Head.N, "record"))
 	case *proto.AuditHalt:
 		add("by %s", r.By)
 		if r.Reason != "" {
@@ -156,7 +180,7 @@ func (e Entry) Long(s term.Screen, now time.Time) string {
 			row("connection", strings.TrimSpace(connection(c)+" "+c.Address))
 		}
 		if r.More > 0 {
-			row("", fmt.Sprintf("%d connections more", r.More))
+			row("", many(r.More, "connection")+" more")
 		}
 		row("detail", r.Detail)
 	default:

@@ -79,7 +79,7 @@ func (l Log) Verify(ctx context.Context) (Verdict, error) {
 		v.First, v.Last = proto.Time(rep.First), proto.Time(rep.Last)
 	}
 	if rep.Unchecked > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d heads are of records behind the fault and were not compared", rep.Unchecked))
+		v.Notes = append(v.Notes, fmt.Sprintf("heads of records behind the fault were not compared: %d", rep.Unchecked))
 	}
 	v.OK = len(v.Anchor) == 0
 	for _, f := range rep.Faults {
@@ -176,14 +176,14 @@ func (v Verdict) Print(s term.Screen, now time.Time) error {
 	if v.OK {
 		fmt.Fprintf(&b, "%s %s\n", s.Good("The audit log is whole:"), v.size(now))
 	} else if v.Head.N > 0 {
-		fmt.Fprintf(&b, "%s %s\n", s.Warn("As written are only:"), v.size(now))
+		fmt.Fprintf(&b, "%s %s\n", s.Warn("Read up to the fault:"), v.size(now))
 	}
 	switch {
 	case v.Anchors+v.Results == 0:
 		b.WriteString("  No head from outside is known, so that a log that was cut short or written anew would not be noticed.\n  bxctl audit anchor keeps one.\n")
 	default:
-		fmt.Fprintf(&b, "  %s of %s heads from outside fit (%s in anchors, %s in session logs); the newest is of record %s\n",
-			term.Count(int64(v.Matched)), term.Count(int64(v.Anchors+v.Results)), term.Count(int64(v.Anchors)), term.Count(int64(v.Results)), term.Count(v.Newest-1))
+		fmt.Fprintf(&b, "  %s of %s from outside fit (%s in anchors, %s in session logs); the newest is of record %s\n",
+			term.Count(int64(v.Matched)), many(int64(v.Anchors+v.Results), "head"), term.Count(int64(v.Anchors)), term.Count(int64(v.Results)), term.Count(v.Newest-1))
 	}
 	if v.OK {
 		fmt.Fprintf(&b, "  head %d:%s\n", v.Head.N, v.Head.Hash)
@@ -203,11 +203,11 @@ func (v Verdict) Print(s term.Screen, now time.Time) error {
 }
 
 func (v Verdict) size(now time.Time) string {
-	text := fmt.Sprintf("%s records in %d files, %s", term.Count(v.Head.N), v.Files, term.Bytes(v.Bytes))
+	text := fmt.Sprintf("%s in %s, %s", many(v.Head.N, "record"), many(int64(v.Files), "file"), term.Bytes(v.Bytes))
 	first, err := proto.ParseTime(v.First)
 	last, err2 := proto.ParseTime(v.Last)
 	if err == nil && err2 == nil {
-		text += fmt.Sprintf(", %s to %s", term.When(first, now), term.When(last, now))
+		text += fmt.Sprintf(", %s to %s", clock(first, now), clock(last, now))
 	}
 	return text
 }

@@ -254,9 +254,9 @@ brokerd signs with is noted the first time; another one is refused later.
 			_, err = io.WriteString(a.env.Stdout, added.Checkpoint)
 			return err
 		case added.New:
-			_, err = fmt.Fprintf(a.env.Stdout, "Kept: the log is %d records long.\n", added.Head.N)
+			_, err = fmt.Fprintf(a.env.Stdout, "Kept: the log has %s.\n", audit.Records(added.Head))
 		default:
-			_, err = fmt.Fprintf(a.env.Stdout, "The log is %d records long, which is on record already.\n", added.Head.N)
+			_, err = fmt.Fprintf(a.env.Stdout, "The log has %s, and that is kept already.\n", audit.Records(added.Head))
 		}
 		return err
 	}

@@ -75,7 +75,7 @@ func TestAudit(t *testing.T) {
 		{"show 1 2", 2, "", "at most one"},
 		{"tail -n 1", 0, "2  ok ", ""},
 		{"tail x", 2, "", "takes 0 arguments"},
-		{"verify", 0, "The audit log is whole: 3 records in 1 files", ""},
+		{"verify", 0, "The audit log is whole: 3 records in 1 file,", ""},
 		{"verify --json", 0, `{"ok":true,"head":{"n":3,`, ""},
 		{"export", 0, `{"v":1,"n":0,`, ""},
 		{"export --format csv --tool read_file", 0, "\n1,2026-01-02T03:00:00Z,decision,allow,", ""},
