@@ -6,7 +6,8 @@
 //
 // ENTRY is the name of a tool. Each -check names a mounted path and the device
 // and inode that must stand there; if another does, nothing runs and the exit
-// status is 126. A tool that fails is no failure of toolkit: status 0 and a
+// status is 126. The entry "probe" is no tool: it prints one line about the
+// container and needs no input. A tool that fails is no failure of toolkit: status 0 and a
 // code in the output. Status 2 is a use that makes no sense.
 //
 // It is made to be process 1 of a PID namespace: it reaps what is left to it,
@@ -60,6 +61,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if err := c.Verify(); err != nil {
 			return complain(stderr, exitMount, err)
 		}
+	}
+	if entry == boot.ProbeEntry {
+		fmt.Fprintln(stdout, boot.Probe())
+		return exitOK
 	}
 	in, call, err := boot.Input(entry, stdin)
 	if err != nil {

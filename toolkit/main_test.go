@@ -236,6 +236,16 @@ func TestMountCheck(t *testing.T) {
 	}
 }
 
+// TestProbe: what runnerd asks to know whether containers work.
+func TestProbe(t *testing.T) {
+	b := newBox(t)
+	b.first = true
+	stdout, stderr, status := b.start("probe", "")
+	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "toolkit ") || !strings.Contains(stdout, "NoNewPrivs=") || !strings.Contains(stdout, "Seccomp=") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("%q, %q, %d", stdout, stderr, status)
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	b := newBox(t)
 	for name, tt := range map[string]struct {
