@@ -7,11 +7,15 @@ import (
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
+	"boxmaker/toolkit/internal/fetch"
 	"boxmaker/toolkit/internal/files"
 	"boxmaker/toolkit/internal/forward"
 	"boxmaker/toolkit/internal/program"
 	"boxmaker/toolkit/internal/tree"
 )
+
+// certificates is where the runner mounts the authorities that the machine trusts.
+const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // perform runs the tool of the call within its time. A little of that is kept,
 // so that a result that is not complete still gets out.
@@ -43,6 +47,8 @@ func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[st
 		return start(ctx, in, a.Argv, a.Dir, secrets)
 	case *tool.Shell:
 		return start(ctx, in, []string{"/bin/sh", "-c", a.Command}, a.Dir, secrets)
+	case *tool.HTTPFetch:
+		return fetch.Do(ctx, fetch.Work{Door: forward.Door, CA: certificates, Plain: in.Plain, Limit: in.Output}, a)
 	default:
 		return internal(fmt.Sprintf("%s is not built into toolkit", call.Tool.Name))
 	}

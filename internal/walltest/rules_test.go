@@ -18,7 +18,11 @@ var (
 	xsync      = []string{"golang.org/x/sync"}
 	noteModule = []string{"golang.org/x/mod"} // signed notes
 	ageModule  = []string{"filippo.io/age", "filippo.io/hpke", "golang.org/x/crypto"}
-	terminal   = []string{ // of the chat: screen, Markdown, plots
+	pages      = []string{ // web pages as text
+		"codeberg.org/readeck/go-readability/v2", "golang.org/x/net", "golang.org/x/text", "github.com/andybalholm/cascadia",
+		"github.com/go-shiori/dom", "github.com/gogs/chardet", "github.com/itlightning/dateparse",
+	}
+	terminal = []string{ // of the chat: screen, Markdown, plots
 		"charm.land/bubbletea/v2", "github.com/yuin/goldmark", "github.com/guptarohit/asciigraph",
 		"github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/ansi",
 		"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows",
@@ -52,8 +56,8 @@ var links = map[string]rule{
 	},
 	"inferproxy": {},
 	"toolkit": { // inside the containers
-		modules: slices.Concat(jsonModule, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
-		shared:  []string{"proto", "strict", "tool"},
+		modules: slices.Concat(jsonModule, pages, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
+		shared:  []string{"proto", "strict", "tool", "proxyreq"},
 	},
 	// practice stands for a server of others, so that it shares nothing with
 	// what it tests.
