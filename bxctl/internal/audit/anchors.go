@@ -79,16 +79,17 @@ func (l Log) Anchor(ctx context.Context, from Heads, now time.Time, newKey bool)
 
 // keep appends an anchor unless it tells nothing new.
 func (l Log) keep(root *os.Root, keys []string, a anchor, signed proto.AuditHead) (Added, error) {
-	var newest proto.AuditHead
+	var last []byte // only its signature is checked: this runs every few minutes, for years
 	log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: anchorFile, Visit: func(_ int64, line []byte) error {
-		old, err := decode(line)
-		if err == nil {
-			newest, err = open(old.Checkpoint, keys)
-		}
-		return err
+		last = append(last[:0], line...)
+		return nil
 	}})
 	if err != nil {
 		return Added{}, anchorFault(err)
+	}
+	newest, err := newestHead(last, keys)
+	if err != nil {
+		return Added{}, anchorFault(errors.Join(err, log.Close()))
 	}
 	added := Added{Head: signed, Checkpoint: a.Checkpoint}
 	switch {
@@ -108,6 +109,18 @@ func (l Log) keep(root *os.Root, keys []string, a anchor, signed proto.AuditHead
 		return Added{}, anchorFault(err)
 	}
 	return added, nil
+}
+
+// newestHead reads the last anchor; there may be none.
+func newestHead(line []byte, keys []string) (proto.AuditHead, error) {
+	if line == nil {
+		return proto.AuditHead{}, nil
+	}
+	a, err := decode(line)
+	if err != nil {
+		return proto.AuditHead{}, err
+	}
+	return open(a.Checkpoint, keys)
 }
 
 func anchorRoot(dir string) (*os.Root, error) {

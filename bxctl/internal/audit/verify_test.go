@@ -210,3 +210,22 @@ func TestCase_P62_CutEndIsFound(t *testing.T) {
 		})
 	}
 }
+
+// TestTornAnchor: what a crash left is put aside by the next anchor.
+func TestTornAnchor(t *testing.T) {
+	s := newSite(t)
+	s.append(&proto.AuditStart{Version: "1", PID: 2})
+	s.anchor()
+	file := filepath.Join(s.Anchors, anchorFile)
+	s.edit(file, func(b []byte) []byte { return append(b, `{"time":"20`...) })
+	if v := s.verify(); v.OK || len(v.Anchor) != 1 || v.Matched != 1 {
+		t.Errorf("%+v", v)
+	}
+	s.append(&proto.AuditStart{Version: "1", PID: 3})
+	if a := s.anchor(); !a.New {
+		t.Errorf("%+v", a)
+	}
+	if v := s.verify(); !v.OK || v.Anchors != 2 {
+		t.Errorf("%+v", v)
+	}
+}
