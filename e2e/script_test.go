@@ -24,6 +24,8 @@ var seeRunbook = regexp.MustCompile(`see runbook: ([a-z0-9-]+)`)
 //	runs PROGRAM          (or ! runs) it runs for this home, or not
 //	runbook stderr|FILE   its text names a section that docs/runbook.md has
 //	bytes FILE N          makes a file of N letters
+//
+// $REPO is the project's root.
 func TestScripts(t *testing.T) {
 	book, err := os.ReadFile("../docs/runbook.md")
 	if err != nil {
@@ -34,6 +36,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("BOXMAKER_HOME", home)
+			repo, err := filepath.Abs("..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("REPO", repo)
 			if os.Geteuid() == 0 { // the roles have uids of their own, and pass through
 				for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
 					if err := os.Chmod(dir, 0o711); err != nil {

@@ -35,11 +35,11 @@ func Main(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-	}
-	// The daemons of `bxctl up` as root run under other uids.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		// The daemons of `bxctl up` as root run under other uids.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	if err := os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
