@@ -1,6 +1,7 @@
 package brain
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,8 +12,18 @@ import (
 // An arg is one argument that a wish knows, under our own name for it.
 type arg struct {
 	name  string
-	value any // string, []string or int
+	value any // string, []string, path, maybe or words
 }
+
+// A path counts from the folder that a tool's description names, if it is
+// relative.
+type path string
+
+// maybe is a path that is left out where no folder is known.
+type maybe path
+
+// words are to be searched for as they are; where a tool takes a pattern, as one.
+type words string
 
 // synonyms are what tools may call an argument.
 func synonyms(name string) []string {
@@ -47,6 +58,12 @@ func (f *found) arguments(args []arg, filler string) string {
 	}
 	for _, a := range args {
 		name, p := a.name, prop{}
+		if m, ok := a.value.(maybe); ok {
+			if f.root == "" || !f.schema {
+				continue
+			}
+			a.value = path(m)
+		}
 		if f.schema {
 			i := slices.IndexFunc(f.props, func(p prop) bool { return slices.Contains(synonyms(a.name), p.name) && !has(p.name) })
 			if i < 0 {
@@ -55,10 +72,20 @@ func (f *found) arguments(args []arg, filler string) string {
 			p = f.props[i]
 			name = p.name
 		}
+		if w, ok := a.value.(words); ok {
+			a.value = string(w)
+			if name == "pattern" {
+				a.value = "(?i)" + regexp.QuoteMeta(string(w))
+			}
+		}
 		out = append(out, member{name, convert(a.value, p.kind, f.root)})
 	}
 	for _, p := range f.props {
 		if slices.Contains(f.required, p.name) && !has(p.name) {
+			if f.root != "" && slices.Contains(synonyms("path"), p.name) {
+				out = append(out, member{p.name, f.root})
+				continue
+			}
 			out = append(out, member{p.name, fill(p, filler)})
 		}
 	}
@@ -78,13 +105,8 @@ func (f *found) arguments(args []arg, filler string) string {
 func convert(v any, kind, root string) any {
 	switch x := v.(type) {
 	case path:
-		if root != "" && !strings.HasPrefix(string(x), "/") && !strings.HasPrefix(string(x), "~") {
-			if base := root[strings.LastIndex(root, "/")+1:]; base == string(x) || x == "." {
-				return root
-			}
-			return root + "/" + string(x)
-		}
-		return string(x)
+		s, _ := x.under(root)
+		return s
 	case []string:
 		if kind == "string" {
 			return strings.Join(x, " ")
@@ -97,7 +119,41 @@ func convert(v any, kind, root string) any {
 	return v
 }
 
-type path string
+// under gives the path with the folder that it counts from; false if it is
+// relative and there is none.
+func (p path) under(root string) (string, bool) {
+	s := string(p)
+	base := root[strings.LastIndex(root, "/")+1:]
+	if rest, ok := strings.CutPrefix(s, "~/"); ok && base != "" && (rest == base || strings.HasPrefix(rest, base+"/")) {
+		return root + rest[len(base):], true // the owner's own way to name the folder
+	}
+	switch {
+	case strings.HasPrefix(s, "/"):
+		return s, true
+	case root == "" || strings.HasPrefix(s, "~"):
+		return s, false
+	case s == base || s == "." || s == "notes": // "my notes" is whatever folder there is
+		return root, true
+	default:
+		return root + "/" + s, true
+	}
+}
+
+// lacks gives a path of the wish that no folder is known for, if the tool takes
+// whole paths only.
+func (f *found) lacks(args []arg) (string, bool) {
+	if !slices.ContainsFunc(f.props, func(p prop) bool { return p.whole }) {
+		return "", false
+	}
+	for _, a := range args {
+		if p, ok := a.value.(path); ok {
+			if s, ok := p.under(f.root); !ok {
+				return s, true
+			}
+		}
+	}
+	return "", false
+}
 
 func fill(p prop, filler string) any {
 	switch {

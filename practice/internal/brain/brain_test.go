@@ -253,7 +253,7 @@ func everyMessage() []string {
 	return []string{
 		"!fault stall", "answer with x", "say 5 words", "count to 5", "think for 5 words", "think hard", "call clock 2 times", "repeat the same call for ever",
 		"alternate a and b for ever", "call clock and list my notes in parallel", "call x with {}", "say hi", "what time is it", "what tools do you have", "find a tool for x",
-		"list files in notes", "list files", "ls ~/x", "search for x in notes", "search for x", "find x in notes", "write x to a.txt", "write a.txt: x", "change a to b in c.txt",
+		"list files in notes", "list files", "ls ~/x", "search for x in notes", "search for x", "find x in notes", "write x to a.txt", "write a.txt: x", "overwrite a.txt with x", "change a to b in c.txt",
 		"fetch https://a.example", "fetch a.example", "read a.txt", "read my diary", "what is in a.txt", "shell: ls", "run ls", "remember x", "recall x", "delegate: x", "consult: x", "summarise",
 		"help", "how do I use a real model", "who are you", "grants", "approvals", "audit", "broker", "slots", "cache", "epochs", "sessions", "memory", "taint", "network", "roles",
 		"tools", "how does bxctl work", "where are files", "thinking", "mattermost", "cron", "boxmaker", "hello", "thanks", "bye", "how are you", "yes", "ping",

@@ -72,6 +72,14 @@ func meaning(code string) string {
 		return "The same call came again and again, so it was not passed on."
 	case "turn-limit":
 		return "This turn has made as many tool calls as one turn may."
+	case "halted":
+		return "You have halted everything with `bxctl halt`. `bxctl resume` ends that."
+	case "rate-limited":
+		return "The grant allows only so many calls in an hour, and these are used up. Wait, or raise `calls_per_hour` in it."
+	case "replayed-call":
+		return "The number of this call was used before, so it did not run again."
+	case "no-egress":
+		return "The door out (`egressd`) is not there, so nothing was sent. `bxctl status` says why."
 	case "stopped":
 		return "You stopped the turn before the call."
 	case "internal":

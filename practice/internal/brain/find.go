@@ -22,11 +22,16 @@ type found struct {
 	root     string // an absolute path that the description mentions
 }
 
-type prop struct{ name, kind, first string } // first: of an enum
+type prop struct {
+	name, kind string
+	first      string // of an enum
+	whole      bool   // an absolute path
+}
 
 var (
-	nameLine = regexp.MustCompile("^[\\s*#0-9.)-]*[`*]*([a-z][a-z0-9_]{1,63})[`*]*\\s*(?:[:(–—-]\\s*(.*))?$")
-	absolute = regexp.MustCompile(`(?:^|[\s"'` + "`" + `(=])((?:~|/[A-Za-z0-9._-]+)(?:/[A-Za-z0-9._-]+)*)`)
+	nameLine   = regexp.MustCompile("^[\\s*#0-9.)-]*[`*]*([a-z][a-z0-9_]{1,63})[`*]*\\s*(?:[:(–—-]\\s*(.*))?$")
+	quotedPath = regexp.MustCompile(`^"(/[^"\\]+)"`) // one with blanks in it
+	absolute   = regexp.MustCompile(`(?:^|[\s"'` + "`" + `(=])((?:~|/[A-Za-z0-9._-]+)(?:/[A-Za-z0-9._-]+)*)`)
 )
 
 func readTools(result string) []found {
@@ -65,9 +70,17 @@ func readLines(text string) []found {
 	return out
 }
 
+// rootIn finds the first absolute path in a description: of the granted places,
+// where they are told, else of any.
 func rootIn(line string) string {
-	if m := absolute.FindStringSubmatch(line); m != nil {
+	if _, rest, ok := strings.Cut(line, "Granted: "); ok {
+		line = rest
+	}
+	if m := quotedPath.FindStringSubmatch(line); m != nil {
 		return m[1]
+	}
+	if m := absolute.FindStringSubmatch(line); m != nil {
+		return strings.TrimRight(m[1], ".")
 	}
 	return ""
 }
@@ -86,7 +99,7 @@ func readValue(v jsontext.Value) []found {
 	case '{':
 		m, order := members(v)
 		var f found
-		if json.Unmarshal(m["name"], &f.name) == nil && f.name != "" {
+		if json.Unmarshal(m["name"], &f.name) == nil && f.name != "" && m["properties"] == nil {
 			for _, key := range []string{"line", "description"} {
 				if json.Unmarshal(m[key], &f.line) == nil {
 					break
@@ -99,7 +112,7 @@ func readValue(v jsontext.Value) []found {
 			return []found{f}
 		}
 		for _, key := range order {
-			if key != "properties" {
+			if key != "properties" && key != "examples" && key != "default" { // of a schema: those may have names too
 				out = append(out, readValue(m[key])...)
 			}
 		}
@@ -149,6 +162,9 @@ func (f *found) readSchema(v jsontext.Value) {
 		p := prop{name: name}
 		pm, _ := members(ps[name])
 		_ = json.Unmarshal(pm["type"], &p.kind) // "" counts as text
+		var about string
+		_ = json.Unmarshal(pm["description"], &about) // "" says nothing
+		p.whole = strings.HasPrefix(about, "Absolute path")
 		var values []string
 		if json.Unmarshal(pm["enum"], &values) == nil && len(values) > 0 {
 			p.first = values[0]

@@ -80,18 +80,22 @@ func searchFiles(t *turn, m []string) gen.Reply {
 	if len(m) > 2 {
 		where = place(m[2])
 	}
-	words := unquote(m[1])
+	text := unquote(m[1])
 	return t.want(wish{
-		what: "what mentions \"" + inert(words) + "\"", tools: []string{"search_files"}, query: "search files",
-		args: []arg{{"query", words}, {"path", where}},
+		what: "what mentions \"" + inert(text) + "\"", tools: []string{"search_files"}, query: "search files",
+		args: []arg{{"path", where}, {"query", words(text)}},
 	})
 }
 
-func writeFile(t *turn, where, text string) gen.Reply {
+func writeFile(t *turn, where, text, mode string) gen.Reply {
 	p := place(where)
+	args := []arg{{"path", p}, {"text", unquote(text)}}
+	if mode != "" {
+		args = append(args, arg{"mode", mode})
+	}
 	return t.want(wish{
 		what: "the text to be written to `" + inert(string(p)) + "`", tools: []string{"write_file"}, query: "write a file",
-		args: []arg{{"path", p}, {"text", unquote(text)}},
+		args: args,
 		show: func(result string) string {
 			return "Written to `" + inert(string(p)) + "`. The tool says:\n\n" + fence(result)
 		},
@@ -113,7 +117,7 @@ func run(t *turn, m []string) gen.Reply {
 	line := unquote(m[1])
 	return t.want(wish{
 		what: "the output of `" + inert(line) + "`", tools: []string{"run", "shell"}, query: "run a program",
-		args: []arg{{"argv", strings.Fields(line)}},
+		args: []arg{{"argv", strings.Fields(line)}, {"dir", maybe(".")}},
 	})
 }
 
@@ -121,7 +125,7 @@ func shell(t *turn, m []string) gen.Reply {
 	line := unquote(m[1])
 	return t.want(wish{
 		what: "the output of `" + inert(line) + "`", tools: []string{"shell", "run"}, query: "shell command",
-		args: []arg{{"command", line}},
+		args: []arg{{"command", line}, {"dir", maybe(".")}},
 	})
 }
 
@@ -144,7 +148,7 @@ func remember(t *turn, m []string) gen.Reply {
 func recall(t *turn, m []string) gen.Reply {
 	return t.want(wish{
 		what: "what is known about \"" + inert(m[1]) + "\"", tools: []string{"recall", "ask_memory", "search_files"}, query: "recall notes",
-		args: []arg{{"query", unquote(m[1])}},
+		args: []arg{{"query", words(unquote(m[1]))}},
 	})
 }
 

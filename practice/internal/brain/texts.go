@@ -6,7 +6,7 @@ package brain
 const helpText = `I understand plain requests and make real tool calls for them:
 
 - **Time**: ` + "`what time is it?`" + `
-- **Files**: ` + "`list my notes`, `read notes/today.md`, `search my notes for rent`, `write \"milk\" to notes/shopping.md`, `change milk to bread in notes/shopping.md`" + `
+- **Files**: ` + "`list my notes`, `read notes/today.md`, `search my notes for rent`, `write \"milk\" to notes/shopping.md`, `change milk to bread in notes/shopping.md`, `overwrite notes/shopping.md with eggs`" + `
 - **Programs and pages**: ` + "`run uname -a`, `shell: ls | wc -l`, `fetch https://example.com`" + `
 - **Memory**: ` + "`remember that the rent is due on the first`, `recall rent`" + `
 - **Tools**: ` + "`what tools do you have?`, `find a tool for pictures`" + `
@@ -47,7 +47,7 @@ read = ["/home/me/notes"]
 - A grant can have limits, an expiry, hosts, argument rules.
 - ` + "`brokerd`" + ` reads the files afresh for each call: a removed file takes effect at once. I can neither see nor change them.`
 
-const approvalsText = `A grant with ` + "`mode = \"ask\"`" + ` makes the call wait for you. You see what is to be run, with which arguments, under which grant. An approval covers exactly that one call, once. If you do not answer in time (15 minutes unless set otherwise) it counts as a no. A no is final: I will not try the same call again.`
+const approvalsText = `A grant with ` + "`mode = \"ask\"`" + ` makes the call wait for you. You see what is to be run, with which arguments, under which grant, and the difference for a write or an edit. Answer in the chat (Ctrl-X, then a capital A or D; or ` + "`/approve CODE`" + `) or with ` + "`bxctl approve CODE`" + `. An approval covers exactly that one call, once. If you do not answer in time (15 minutes unless set otherwise) it counts as a no. A no is final: I will not try the same call again.`
 
 const auditText = `Every decision on a tool call is written to the **audit log** before anything runs, denials included, and so is how the call ended. The records are chained by their hashes: one that is changed, missing or cut off no longer fits. ` + "`bxctl audit verify`" + ` checks that. The session logs hold everything that was said and sent, as plain files.`
 

@@ -33,6 +33,9 @@ func (t *turn) want(w wish) gen.Reply {
 			if s := t.made(name); len(s) > 0 {
 				return t.result(w, s[len(s)-1])
 			}
+			if p, ok := f.lacks(w.args); ok {
+				return askPath(w, p)
+			}
 			return gen.Reply{
 				Reasoning: fmt.Sprintf("The owner wants %s. `%s` is declared, so I call it directly.", w.what, name),
 				Calls:     []gen.Use{{Name: name, Arguments: f.arguments(w.args, "")}},
@@ -71,6 +74,9 @@ func (t *turn) findAndCall(w wish) gen.Reply {
 	for _, name := range w.tools {
 		for i := range offers {
 			if offers[i].name == name {
+				if p, ok := offers[i].lacks(w.args); ok {
+					return askPath(w, p)
+				}
 				args := offers[i].arguments(w.args, "")
 				return gen.Reply{
 					Reasoning: fmt.Sprintf("find_tool offers `%s`, which fits. I call it through call_tool.", name),
@@ -80,6 +86,18 @@ func (t *turn) findAndCall(w wish) gen.Reply {
 		}
 	}
 	return gen.Reply{Reasoning: "find_tool offers nothing that fits.", Content: nothingFits(w, offers)}
+}
+
+// askPath asks for a whole path: tools take no other, and I don't guess.
+func askPath(w wish, p string) gen.Reply {
+	text := "For " + w.what + " I need the whole path, beginning with `/`"
+	if p != "" && p != "." {
+		text += ": I do not know in which folder `" + inert(p) + "` is"
+	}
+	return gen.Reply{
+		Reasoning: "The tool takes absolute paths only, and its description names no folder. I ask instead of guessing.",
+		Content:   text + ". Ask me again with it, for example `list /home/me/notes` or `read /home/me/notes/today.md`.",
+	}
 }
 
 func nothingFits(w wish, offers []found) string {
