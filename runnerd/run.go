@@ -44,7 +44,9 @@ func run(d *daemon.Daemon, o options, ready stage.Info) error {
 	}
 	defer ln.Close()
 	confined := d.Confine(daemon.Confinement{
-		UID: uint32(o.uid), DieWithParent: o.dieWithParent, NoNetwork: true, NoLandlock: noLandlock,
+		// A child has the death signal from its start, but loses it if the program was
+		// started anew from another thread than the first.
+		UID: uint32(o.uid), DieWithParent: o.dieWithParent || ready.Child, NoNetwork: true, NoLandlock: noLandlock,
 	})
 	if os.Geteuid() == 0 {
 		return errors.New("root could not be given up, and no tool is ever run by root (see runbook: runner-root)")

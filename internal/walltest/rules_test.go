@@ -55,6 +55,10 @@ var links = map[string]rule{
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
 	},
 	"inferproxy": {},
+	"runnerd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
+		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon"},
+	},
 	"toolkit": { // inside the containers
 		modules: slices.Concat(jsonModule, pages, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
 		shared:  []string{"proto", "strict", "tool", "proxyreq"},
@@ -69,4 +73,4 @@ var links = map[string]rule{
 var supports = []string{"internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
 
 // testFolders hold helpers of tests in files that are not named _test.go.
-var testFolders = []string{"e2e", "bench", "tools", "internal/testkit", "internal/walltest"}
+var testFolders = []string{"e2e", "bench", "tools", "internal/testkit", "internal/walltest", "runnerd/internal/conform"}

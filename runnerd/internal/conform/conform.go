@@ -77,7 +77,7 @@ func New(t *testing.T, runtime string) *World {
 	for _, c := range s.Checks {
 		switch {
 		case c.Name == "runtime" && c.State != "ok":
-			unable(t, c.Detail+w.Log(t))
+			unable(t, c.Detail)
 		case c.Name == "memory limit":
 			w.Memory = c.State == "ok"
 		case c.Name == "pids limit":
@@ -167,7 +167,7 @@ func (w *World) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ready.Read(make([]byte, 64)); err != nil {
-		t.Fatalf("runnerd is not ready: %v: %s", err, w.Log(t))
+		t.Fatalf("runnerd is not ready: %v: %s", err, tail(w.Log(t)))
 	}
 }
 
@@ -179,7 +179,7 @@ func (w *World) Stop(t *testing.T) {
 	}
 	_ = w.cmd.Process.Signal(syscall.SIGTERM)
 	if err := w.cmd.Wait(); err != nil {
-		t.Errorf("runnerd ended with %v: %s", err, w.Log(t))
+		t.Errorf("runnerd ended with %v: %s", err, tail(w.Log(t)))
 	}
 	w.cmd = nil
 }
@@ -192,6 +192,14 @@ func (w *World) Kill(t *testing.T) {
 	}
 	_ = w.cmd.Wait()
 	w.cmd = nil
+	// Its child, where there is one, dies a moment later and then gives up the lock.
+	lock, err := os.Open(w.Socket() + ".lock")
+	if err == nil {
+		err = errors.Join(unix.Flock(int(lock.Fd()), unix.LOCK_EX), lock.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Log is what runnerd printed.
@@ -202,6 +210,12 @@ func (w *World) Log(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// tail is the end of a log.
+func tail(s string) string {
+	lines := strings.SplitAfter(s, "\n")
+	return strings.Join(lines[max(0, len(lines)-6):], "")
 }
 
 // Status asks what can be done here.
@@ -221,7 +235,7 @@ func (w *World) ask(t *testing.T, req proto.Message) proto.Message {
 	defer cancel()
 	m, err := ipc.Ask(ctx, w.Socket(), proto.RunnerEvents, req)
 	if err != nil {
-		t.Fatalf("%v: %s", err, w.Log(t))
+		t.Fatalf("%v: %s", err, tail(w.Log(t)))
 	}
 	return m
 }
@@ -314,7 +328,7 @@ func wait(t *testing.T, w *World, held <-chan Held) Held {
 		t.Cleanup(func() { h.Close() })
 		return h
 	case <-time.After(patience):
-		t.Fatalf("nothing came through the door: %s", w.Log(t))
+		t.Fatalf("nothing came through the door: %s", tail(w.Log(t)))
 		panic("unreachable")
 	}
 }

@@ -18,7 +18,7 @@ import (
 // child runs the program once more, in a user namespace in which it has the
 // same uid and may mount. An error means that none was started.
 func child(info Info) (code int, err error) {
-	info.Half = true
+	info.Half, info.Child = true, true
 	text, err := json.Marshal(info)
 	if err != nil {
 		return 0, err

@@ -42,7 +42,8 @@ type Info struct {
 	Hidden  string      `json:"hidden,omitzero"`
 	Cgroups cgroup.Base `json:"cgroups"`
 	Notes   []string    `json:"notes,omitzero"`
-	Half    bool        `json:"half,omitzero"` // a mount is still to be made
+	Half    bool        `json:"half,omitzero"`  // a mount is still to be made
+	Child   bool        `json:"child,omitzero"` // the parent is this program too, and does not outlive us
 }
 
 // variable hands the Info to the program's next start.
