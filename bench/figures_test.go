@@ -56,6 +56,7 @@ func TestFigures(t *testing.T) {
 		{"commands", commands},
 		{"append", durableAppend},
 		{"audit", auditVerify},
+		{"egress", egress},
 		{"chat", chatFigures},
 	}
 	var table []row

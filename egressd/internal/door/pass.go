@@ -11,8 +11,12 @@ import (
 	"boxmaker/internal/proxyreq"
 )
 
-// bufferSize holds what is on its way in one direction.
-const bufferSize = 256 << 10
+// What is on its way in one direction: little at first, since most connections
+// carry little, and more once that was full.
+const (
+	smallBuffer = 16 << 10
+	largeBuffer = 256 << 10
+)
 
 // established answers CONNECT.
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
@@ -110,13 +114,16 @@ func (l *link) inward(req *proxyreq.Request, up stream) error {
 // move copies n bytes, or all if n is negative, counts them, and stops at the
 // cap of the call. The end of the source is no error, unless n are not there.
 func (l *link) move(to io.Writer, from io.Reader, n int64, count counter) error {
-	buf := make([]byte, bufferSize)
+	buf := make([]byte, smallBuffer)
 	for n != 0 {
 		part := buf
 		if n > 0 {
-			part = buf[:min(n, bufferSize)]
+			part = buf[:min(n, int64(len(buf)))]
 		}
 		got, err := from.Read(part)
+		if got == len(buf) && len(buf) == smallBuffer {
+			buf = make([]byte, largeBuffer)
+		}
 		may := l.take(got)
 		if may > 0 {
 			if _, err := to.Write(part[:may]); err != nil {
