@@ -3,9 +3,12 @@ package serve
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
 )
@@ -28,9 +31,45 @@ func (s *server) find(m *proto.FindTools) (proto.Message, error) {
 	}
 	list := &proto.ToolList{Tools: []proto.ToolInfo{}}
 	for _, t := range rank(granted, m.Query) {
-		list.Tools = append(list.Tools, proto.ToolInfo{Name: t.Name, Line: t.Line, Schema: string(t.Schema)})
+		list.Tools = append(list.Tools, proto.ToolInfo{Name: t.Name, Line: t.Line + places(set, t.Name, s.cfg.Now()), Schema: string(t.Schema)})
 	}
 	return list, nil
+}
+
+// maxPlaces is how many places a tool's line names: a model has to read them.
+const maxPlaces = 6
+
+// places tells a model where a tool may be used, so that it need not guess: the
+// paths and hosts of the grants that can allow, and nothing else of them.
+func places(set grant.Set, name string, now time.Time) string {
+	var all []string
+	add := func(list []string) {
+		for _, p := range list {
+			if strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'`,()<>|", r) }) {
+				p = strconv.Quote(p)
+			}
+			if !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	for _, g := range set.Grants {
+		if g.Tool != name || g.Expired(now) || g.Mode == grant.Deny {
+			continue
+		}
+		if name != tool.NameWriteFile && name != tool.NameEditFile {
+			add(g.Paths.Read)
+		}
+		add(g.Paths.Write)
+		add(g.Net.Hosts)
+	}
+	switch {
+	case len(all) == 0:
+		return ""
+	case len(all) > maxPlaces:
+		all = append(all[:maxPlaces], "and more")
+	}
+	return " Granted: " + strings.Join(all, ", ")
 }
 
 // rank orders tools by how many words of the query they have, and where: in the
