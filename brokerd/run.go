@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"boxmaker/brokerd/internal/boot"
 	"boxmaker/brokerd/internal/settings"
@@ -109,5 +110,23 @@ func confinement(o options, h *boot.Held) daemon.Confinement {
 			c.ReadOnly = append(c.ReadOnly, filepath.Dir(s))
 		}
 	}
+	// Where a secret is added, brokerd goes through a door of egressd itself. All
+	// doors are shared with runnerd's group, which brokerd's own folder shows.
+	if up := filepath.Dir(filepath.Dir(o.egress)); filepath.Base(up) == "egressd" {
+		c.ReadOnly = append(c.ReadOnly, up)
+	}
+	if g, ok := groupOf(o.doors); ok && o.dropsTo() != 0 {
+		c.Groups = append(c.Groups, g)
+	}
 	return c
+}
+
+// groupOf is the group that may enter a folder, never that of root.
+func groupOf(dir string) (uint32, bool) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return 0, false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return st.Gid, ok && st.Gid != 0
 }

@@ -36,11 +36,14 @@ type Confinement struct {
 	ConnectTCP []uint16
 	// AnyTCP lets the process connect to every port, for a program whose
 	// destinations change while it runs. ConnectTCP then names the ports of name
-	// servers, which may be asked over UDP. Listening stays refused.
+	// servers, which may be asked over UDP. Listening on plain TCP stays refused.
 	AnyTCP bool
 	// UID is the user and the group to become, if the process is root. 0 keeps
 	// the user.
 	UID uint32
+	// Groups are kept or taken beside that of the user, when the process changes
+	// it: for sockets that are another role's, and are shared by their group.
+	Groups []uint32
 	// DieWithParent arms PR_SET_PDEATHSIG with SIGKILL once more: the kernel
 	// forgets it when the user changes.
 	DieWithParent bool
@@ -98,7 +101,7 @@ func confine(c Confinement) []proto.Check {
 	dropBounding()
 	parent := os.Getppid()
 	if c.UID != 0 && os.Geteuid() == 0 {
-		do("user", become(int(c.UID)))
+		do("user", become(int(c.UID), c.Groups))
 	}
 	if c.DieWithParent {
 		do("death signal", ll.AllThreadsPrctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
@@ -139,10 +142,14 @@ func dropBounding() {
 	}
 }
 
-// become changes user and group on all threads, and drops all other groups.
+// become changes user and group on all threads, and drops all groups but those.
 // Losing uid 0 clears the capabilities.
-func become(id int) error {
-	if err := syscall.Setgroups(nil); err != nil {
+func become(id int, groups []uint32) error {
+	var list []int
+	for _, g := range groups {
+		list = append(list, int(g))
+	}
+	if err := syscall.Setgroups(list); err != nil {
 		return fmt.Errorf("setgroups: %w", err)
 	}
 	if err := syscall.Setresgid(id, id, id); err != nil {

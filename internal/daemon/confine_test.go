@@ -268,6 +268,53 @@ func TestConfineDropsTheUser(t *testing.T) {
 	}
 }
 
+// A group that was asked for is kept, and is no reason to complain; others are.
+func TestConfineGroups(t *testing.T) {
+	needRoot(t)
+	kernelABI(t)
+	for _, tc := range []struct {
+		name   string
+		groups []uint32
+		want   string
+	}{
+		{"one", []uint32{61235}, "ok: uid 61234, groups 61235"},
+		{"none", nil, "ok: uid 61234"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.give(t, 61234)
+			w.Groups = tc.groups
+			got, _ := w.run(t, "confined", func(c *exec.Cmd) { // with a group to lose
+				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{4}}}
+			})
+			expect(t, got, map[string]string{"row user-id": tc.want, "root again": "EPERM"})
+		})
+	}
+	status := map[string]string{"Uid": "5 5 5 5", "Groups": "5 7 8"}
+	if row := checkUser(Confinement{UID: 5, Groups: []uint32{7}}, status, ""); row.State != "failed" {
+		t.Errorf("group 8: %+v", row)
+	}
+	if row := checkUser(Confinement{UID: 5, Groups: []uint32{7, 8}}, status, ""); row.State != "ok" {
+		t.Errorf("groups 7 and 8: %+v", row)
+	}
+}
+
+// TCP to anywhere, for whoever decides on each connection itself; files are
+// shut as ever.
+func TestConfineAnyTCP(t *testing.T) {
+	kernelABI(t)
+	w := newWorld(t)
+	w.AnyTCP = true
+	got, _ := w.run(t, "confined", nil)
+	expect(t, got, map[string]string{"tcp allowed": "ok", "tcp denied": "ok", "read outside": "EACCES", "execute": "EACCES", "abstract": "EPERM"})
+	if r := got["row network"]; !strings.HasPrefix(r, "ok: ") || !strings.Contains(r, "TCP to any address and port") {
+		t.Errorf("network: %s", r)
+	}
+	if r := got["row landlock"]; !strings.HasPrefix(r, "ok: ") || !strings.Contains(r, "listening on TCP") {
+		t.Errorf("landlock: %s", r)
+	}
+}
+
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {

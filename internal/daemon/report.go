@@ -49,7 +49,7 @@ func checkUser(c Confinement, status map[string]string, uidMap string) proto.Che
 		return fail("the process can change back")
 	case c.UID != 0 && uids[0] != want:
 		return fail("could not become uid " + want)
-	case c.UID != 0 && len(groups) > 0 && !slices.Equal(groups, []string{want}):
+	case c.UID != 0 && slices.ContainsFunc(groups, func(g string) bool { return g != want && !slices.Contains(c.Groups, number(g)) }):
 		return fail("keeps rights of other groups")
 	case uids[0] == "0" && outsideRoot(uidMap):
 		return fail("root; a fault in this program would own the machine. Start it with bxctl up, which gives it a user of its own")
@@ -116,6 +116,9 @@ func checkNetwork(c Confinement, interfaces []net.Interface, l *landlocked) prot
 	case len(others) == 0 && c.NoNetwork:
 	case c.AnyTCP:
 		row.Detail += "; TCP to any address and port, which is this program's task: it decides on each connection itself"
+		if l.multipath {
+			row.Detail += " (this kernel does not cover listening on multipath TCP)"
+		}
 	case l.tcp:
 		row.Detail += "; TCP " + portList(c)
 		if l.multipath {
@@ -149,4 +152,13 @@ func portList(c Confinement) string {
 // lead nowhere.
 func fallbackDevice(name string) bool {
 	return slices.Contains([]string{"tunl0", "sit0", "ip6tnl0", "gre0", "gretap0", "erspan0", "ip6gre0", "ip_vti0", "ip6_vti0"}, name)
+}
+
+// number reads a group id; one that is none gives the id that no group has.
+func number(s string) uint32 {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return ^uint32(0)
+	}
+	return uint32(n)
 }
