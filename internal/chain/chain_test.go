@@ -188,10 +188,16 @@ func TestFaults(t *testing.T) {
 			b[feb][3] = forked[feb][3]
 			return nil
 		}, nil, feb + ":3: changed:", "one of the two"},
-		{"a fork from a record on", func(_ book, _ map[string][]byte) map[string][]byte { return forked.bytes() },
-			[]proto.AuditHead{heads[4], heads[9]}, feb + ":5: forked:", "up to record 3 it is the same log"},
-		{"a fork that is longer", func(_ book, _ map[string][]byte) map[string][]byte { return longer.bytes() },
-			[]proto.AuditHead{heads[12], heads[11]}, mar + ":2: forked:", "1 more heads do not fit"},
+		{
+			"a fork from a record on", func(_ book, _ map[string][]byte) map[string][]byte { return forked.bytes() },
+			[]proto.AuditHead{heads[4], heads[9]},
+			feb + ":5: forked:", "up to record 3 it is the same log",
+		},
+		{
+			"a fork that is longer", func(_ book, _ map[string][]byte) map[string][]byte { return longer.bytes() },
+			[]proto.AuditHead{heads[12], heads[11]},
+			mar + ":2: forked:", "1 more heads do not fit",
+		},
 		{"a line that is no record", func(b book, _ map[string][]byte) map[string][]byte {
 			b[feb] = slices.Insert(b[feb], 1, seal([]byte(`{"hello":"world"}`)))
 			return nil
