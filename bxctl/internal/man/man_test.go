@@ -18,7 +18,7 @@ func tree() *cobra.Command {
 	ask := &cobra.Command{Use: "ask [TEXT…]", Short: "ask one thing", Example: "  bxctl ask -- --x", Run: run}
 	ask.Flags().BoolP("json", "j", false, "as JSON")
 	ask.Flags().Int("limit", 50, "how many")
-	root.AddCommand(ask, &cobra.Command{Use: "secret", Short: "not shown", Hidden: true, Run: run})
+	root.AddCommand(ask, &cobra.Command{Use: "unseen", Short: "not shown", Hidden: true, Run: run})
 	return root
 }
 
@@ -62,7 +62,7 @@ The folder.
 	if text["bxctl-ask.1"] != want {
 		t.Errorf("got\n%s", text["bxctl-ask.1"])
 	}
-	if root := text["bxctl.1"]; !strings.Contains(root, "\n\\&.SH not a request\n") || !strings.Contains(root, `\(aqa\eb\(aq`) || strings.Contains(root, "secret") {
+	if root := text["bxctl.1"]; !strings.Contains(root, "\n\\&.SH not a request\n") || !strings.Contains(root, `\(aqa\eb\(aq`) || strings.Contains(root, "unseen") {
 		t.Errorf("got\n%s", root)
 	}
 	if slots := text["boxmaker-slots.7"]; !strings.Contains(slots, `\fBmain\fR is for`) {
