@@ -129,6 +129,7 @@ func TestCase_P57_NoTCPListener(t *testing.T) {
 func TestFault_Walls_ConfinementOfTheRoles(t *testing.T) {
 	s := fresh(t)
 	s.Up()
+	s.WaitTools()
 	devices := func(pid int) []string {
 		var out []string
 		for i, line := range strings.Split(strings.TrimSpace(proc(pid, "net/dev")), "\n") {
@@ -199,6 +200,7 @@ func TestFault_Walls_ConfinementOfTheRoles(t *testing.T) {
 func TestFault_Walls_FilesAndSockets(t *testing.T) {
 	s := fresh(t)
 	s.Up()
+	s.WaitTools()
 	answered(t, s, "chat-a", "What time is it?")
 	sockets := map[string]bool{
 		"run/loopd/bxctl/loop.sock": true, "run/inferproxy/loopd/infer.sock": true, "run/practice/inferproxy/llama.sock": true,
@@ -215,6 +217,9 @@ func TestFault_Walls_FilesAndSockets(t *testing.T) {
 		fi, err := d.Info()
 		if err != nil {
 			return err
+		}
+		if strings.HasPrefix(name, "run/runnerd/bundles/") && name != "run/runnerd/bundles/toolkit" {
+			return nil // of containers, in a folder that runnerd alone can enter
 		}
 		mode, want := fi.Mode().Perm(), fs.FileMode(0o600)
 		switch {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"boxmaker/e2e/stack"
 )
 
 // asUser is a uid that nobody has.
@@ -21,7 +24,11 @@ func TestSystemdUnits(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--practice"}, {"--upstream", "http://localhost:8080"}} {
 		t.Run(args[0], func(t *testing.T) {
-			home := filepath.Join(t.TempDir(), "a home %n") // what has to be quoted
+			dir := t.TempDir()
+			if err := errors.Join(os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711)); err != nil { //nolint:gosec // roles pass through
+				t.Fatal(err)
+			}
+			home := filepath.Join(dir, "a home %n") // what has to be quoted
 			cmd := exec.Command("bxctl", append([]string{"--home", home, "init", "--systemd"}, args...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -65,8 +72,8 @@ func TestSystemdRuns(t *testing.T) {
 		ctl  string   // how the owner steers the units
 		own  []string // rights of the programs
 	}{
-		{"user", asUser, "systemctl --user", []string{`(?m)^loopd .*\b62199 62199 62199 62199\b.* 0000000000000000 .*1 2 $`, `(?m)^inferproxy .*\b62199 .*1 2 $`}},
-		{"root", 0, "systemctl", []string{`(?m)^loopd .*\b62102 62102 62102 62102\b`, `(?m)^practice .*\b62103 .* 0000000000000000 0000000000000000 1 2 $`, `(?m)^inferproxy .*\b62101 .* 0000000000000000 0000000000000000 1 2 $`}},
+		{"user", asUser, "systemctl --user", []string{`(?m)^loopd .*\b62199 62199 62199 62199\b.* 0000000000000000 .*1 2 $`, `(?m)^inferproxy .*\b62199 .*1 2 $`, `(?m)^brokerd .*\b62199 .* 0000000000000000 .*1 2 $`}},
+		{"root", 0, "systemctl", []string{`(?m)^loopd .*\b62102 62102 62102 62102\b`, `(?m)^practice .*\b62103 .* 0000000000000000 0000000000000000 1 2 $`, `(?m)^inferproxy .*\b62101 .* 0000000000000000 0000000000000000 1 2 $`, `(?m)^brokerd .*\b62105 .* 0000000000000000 .*1 2 $`, `(?m)^egressd .*\b62108 `, `(?m)^runnerd .*\b62109 `}},
 	} {
 		t.Run(c.name, func(t *testing.T) { underSystemd(t, c.uid, c.ctl, c.own) })
 	}
@@ -87,7 +94,7 @@ func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice"} {
+	for _, name := range stack.Programs() {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(program), name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(bin, name), text, 0o755)
@@ -96,7 +103,7 @@ func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(home, uid, uid); err != nil {
+	if err := errors.Join(os.Chown(home, uid, uid), os.Chmod(home, 0o711)); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("timeout", "120", "unshare", "-m", "bash", "testdata/systemd/outside.sh", fmt.Sprint(uid), home, bin).CombinedOutput()
@@ -122,7 +129,11 @@ func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 		{"down", `(?s)stop it with: ` + ctl + ` stop boxmaker.target.*code 1`},
 		{"logs", `(?s)systemd keeps the logs: journalctl .*-u 'boxmaker-\*'.*code 0`},
 		{"doctor", `ok +daemons .*systemd runs Boxmaker, and bxctl up does not; more with: ` + ctl},
-		{"doctor", `skipped +confinement +the running programs: systemd runs Boxmaker`},
+		{"doctor", `confinement +/proc/[0-9]+/status of (?s:.*)status of brokerd: uid [0-9]+, no capabilities, no new privileges, no network`},
+		{"doctor", `ok +versions +the running programs: version`},
+		{"doctor", `(ok|skipped) +listeners`},
+		{"status", `state +7 grants`},
+		{"status", `runner: runtime +crun: a tool ran in a container of its own`},
 		{"doctor", `Nothing is wrong`},
 		{"kill", `another loopd`},
 		{"refuse", `ExecMainStatus=78`},

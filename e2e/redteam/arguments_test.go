@@ -13,8 +13,8 @@ func argumentTricks() family {
 	return family{
 		name: "argument JSON tricks",
 		stage: func(r *rig) {
-			r.Grant("10-read", readGrant(r.granted))
-			r.Grant("20-write", writeGrant(r.granted))
+			r.grant("10-read", readGrant(r.granted))
+			r.grant("20-write", writeGrant(r.granted))
 		},
 		tries: func(r *rig) []attempt {
 			in, out := filepath.Join(r.granted, "note.txt"), filepath.Join(r.outside, "canary.txt")

@@ -10,7 +10,7 @@ import (
 // families are all of them; each stands in a file of its own.
 func families() []family {
 	return []family{
-		argumentTricks(),
+		argumentTricks(), pathTraversal(), symbolicLinks(), plantedLinks(), specialFiles(), strangePaths(),
 	}
 }
 

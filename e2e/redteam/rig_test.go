@@ -60,6 +60,7 @@ type rig struct {
 	outside string // folder that none does, with the canaries in it
 	session string
 	n       *atomic.Int64
+	grants  int // that were written
 	before  map[string]string
 }
 
@@ -80,8 +81,28 @@ func begin(t *testing.T, stage func(r *rig)) *rig {
 		stage(r)
 	}
 	r.Up()
+	r.control()
 	r.before = r.snapshot()
 	return r
+}
+
+// grant writes a grant file that must be understood.
+func (r *rig) grant(name, text string) {
+	r.t.Helper()
+	r.Grant(name+".toml", text)
+	r.grants++
+}
+
+// control: the grants of the family hold, or its attempts would prove nothing.
+func (r *rig) control() {
+	r.t.Helper()
+	st, err := r.Broker()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if st.Grants != r.grants || len(st.Broken) > 0 {
+		r.t.Fatalf("%d grants hold of %d; broken: %q", st.Grants, r.grants, st.Broken)
+	}
 }
 
 // folder makes a folder in a place that tools could reach if they were let.

@@ -212,14 +212,7 @@ func tryContainers(tb testing.TB) error {
 	s.Must("", "init")
 	s.Up()
 	defer s.Down()
-	var st *proto.BrokerStatus
-	var err error
-	s.WaitUntil("brokerd knows whether containers run", func() bool {
-		st, err = s.Broker()
-		return err == nil && !slices.ContainsFunc(st.Checks, func(c proto.Check) bool {
-			return strings.HasPrefix(c.Name, "runner") && c.State == "pending"
-		})
-	})
+	st := s.WaitTools()
 	for _, name := range []string{"runner", "runner: runtime"} {
 		c := check(st.Checks, name)
 		if c == nil {
@@ -230,6 +223,20 @@ func tryContainers(tb testing.TB) error {
 		}
 	}
 	return nil
+}
+
+// WaitTools returns when runnerd has tried a container, as it does at its start.
+func (s *Stack) WaitTools() *proto.BrokerStatus {
+	s.TB.Helper()
+	var st *proto.BrokerStatus
+	s.WaitUntil("runnerd knows whether containers run", func() bool {
+		var err error
+		st, err = s.Broker()
+		return err == nil && !slices.ContainsFunc(st.Checks, func(c proto.Check) bool {
+			return strings.HasPrefix(c.Name, "runner") && c.State == "pending"
+		})
+	})
+	return st
 }
 
 func check(all []proto.Check, name string) *proto.Check {

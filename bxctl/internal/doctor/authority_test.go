@@ -121,3 +121,15 @@ func TestOlder(t *testing.T) {
 }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func TestRoleOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"0::/user.slice/user-1.slice/app.slice/boxmaker-loopd.service\n":                     "loopd",
+		"4:pids:/\n0::/boxmaker-test-1/app.slice/boxmaker-runnerd.service/boxmaker-1/call\n": "runnerd",
+		"0::/system.slice/boxmaker.service\n":                                                "", "0::/\n": "", "0::/boxmaker-loopd.socket\n": "",
+	} {
+		if got := roleOf(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

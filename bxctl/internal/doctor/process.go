@@ -56,15 +56,26 @@ func (x *exam) units() []report.Role {
 		if err != nil {
 			continue
 		}
-		_, unit, ok := strings.Cut(string(groups), "/boxmaker-")
-		role, _, ok2 := strings.Cut(unit, ".service")
+		role := roleOf(string(groups))
 		f, err := x.fields(pid)
-		if !ok || !ok2 || err != nil || f["Name"] != role { // what a role starts is not the role
+		if role == "" || err != nil || f["Name"] != role { // what a role starts is not the role
 			continue
 		}
 		out = append(out, report.Role{Name: role, PID: pid, Start: x.startOf(pid), State: "running", UID: x.uidOf(role)})
 	}
 	return out
+}
+
+// roleOf reads the name of a role's unit out of /proc/PID/cgroup.
+func roleOf(groups string) string {
+	for part := range strings.FieldsFuncSeq(groups, func(r rune) bool { return r == '/' || r == '\n' }) {
+		role, ok := strings.CutPrefix(part, "boxmaker-")
+		role, ok2 := strings.CutSuffix(role, ".service")
+		if ok && ok2 {
+			return role
+		}
+	}
+	return ""
 }
 
 // confinement: what the kernel says of each running role, not what the role says.

@@ -246,8 +246,8 @@ func (in Input) writes(r up.Role) []string {
 	case "brokerd":
 		out = []string{l.Audit, l.Broker}
 	}
-	for _, f := range r.Folders {
-		out = append(out, filepath.Join(in.Layout.Run, f.Path))
+	for _, f := range r.Folders { // "-": what makes them is started in the same place, where they are not there yet
+		out = append(out, "-"+filepath.Join(in.Layout.Run, f.Path))
 	}
 	return out
 }
@@ -335,6 +335,9 @@ func (in Input) hardenRunner(s *section, r up.Role) {
 	s.set("Delegate", "yes")
 	if r.Isolate {
 		s.yes("PrivateNetwork")
+		if !in.Root { // a user's manager can make the one only in the other
+			s.yes("PrivateUsers")
+		}
 	}
 	s.set("RestrictAddressFamilies", "AF_UNIX AF_NETLINK AF_INET AF_INET6")
 	s.set("SystemCallArchitectures", "native")

@@ -18,10 +18,14 @@ for _ in $(seq 200); do
 	bxctl status 2>/dev/null | grep -q '^Boxmaker: ready' && break
 	sleep 0.05
 done
+for _ in $(seq 200); do # runnerd tries a container
+	bxctl status 2>/dev/null | grep -q 'runner: runtime' && break
+	sleep 0.05
+done
 say status; bxctl status 2>&1
 say ask; bxctl ask hello 2>&1
 say rights
-for r in loopd practice inferproxy; do
+for r in loopd practice inferproxy brokerd egressd runnerd; do
 	pid=$(systemctl --user show -p MainPID --value boxmaker-$r.service)
 	test "${pid:-0}" -gt 1 && echo "$r $(sed -n 's/^\(Uid\|CapBnd\|CapEff\|NoNewPrivs\|Seccomp\):\t*//p' /proc/"$pid"/status | tr '\t\n' '  ')"
 done
@@ -45,6 +49,7 @@ for _ in $(seq 100); do
 done
 systemctl --user show -p ExecMainStatus -p Result -p NRestarts boxmaker-loopd.service
 say stop; systemctl --user stop boxmaker.target; bxctl status 2>&1; echo "code $?"
+say units; systemctl --user list-units --all --no-pager 'boxmaker*'; for r in brokerd egressd runnerd; do systemctl --user status -l --no-pager boxmaker-$r.service; done 2>&1
 say manager; cat "$HOME/manager.log"
 systemctl --user exit
 wait
