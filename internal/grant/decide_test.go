@@ -222,3 +222,25 @@ func TestRefusalIsShort(t *testing.T) {
 		t.Error(len(v.Why), v.Why)
 	}
 }
+
+func TestHostIn(t *testing.T) {
+	for _, tc := range []struct {
+		host, pattern string
+		in            bool
+	}{
+		{"a.org:443", "a.org:443", true},
+		{"a.org:443", "a.org:80", false},
+		{"x.a.org:443", "*.a.org:443", true},
+		{"x.y.a.org:443", "*.a.org:443", true},
+		{"a.org:443", "*.a.org:443", false},
+		{".a.org:443", "*.a.org:443", false},
+		{"xa.org:443", "*.a.org:443", false},
+		{"x.a.org:443.evil.org:443", "*.a.org:443", false},
+		{"x.a.org:4430", "*.a.org:443", false},
+		{"x.a.org:443", "x.a.org", false},
+	} {
+		if hostIn(tc.host, []string{tc.pattern}) != tc.in {
+			t.Errorf("%s in %s: %v", tc.host, tc.pattern, !tc.in)
+		}
+	}
+}

@@ -365,3 +365,31 @@ func TestWithoutWatch(t *testing.T) {
 		d.wants(fmt.Sprintf("10-a:/%d", i))
 	}
 }
+
+// A young file is parsed anew each time that it is looked at: on a file system
+// that counts whole seconds, the next change could have the same stamp.
+func TestYoungFilesAreNotBelieved(t *testing.T) {
+	d := newDir(t)
+	d.put("10-a.toml", reads(`"/a"`))
+	look := func() *Grant { d.dir.watch = nil; return d.wants("10-a:/a").Grants[0] }
+	if look() == look() {
+		t.Error("a file that just changed was not looked at again")
+	}
+	d.settled()
+	if look(); look() != look() {
+		t.Error("an old file was parsed again")
+	}
+}
+
+// Another folder higher up is put in its place: no event comes from that.
+func TestFolderAboveIsReplaced(t *testing.T) {
+	d := newDir(t)
+	d.put("10-a.toml", reads(`"/a"`))
+	d.wants("10-a:/a")
+	above := filepath.Dir(d.path)
+	if err := errors.Join(os.Rename(above, above+".old"), os.MkdirAll(d.path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	d.put("20-b.toml", reads(`"/b"`))
+	d.wants("20-b:/b")
+}

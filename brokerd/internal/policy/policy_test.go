@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/brokerd/internal/audit"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
@@ -315,5 +316,26 @@ func TestNoDecoding(t *testing.T) {
 	}
 	if text, err := json.Marshal(a.Decision); err == nil && strings.Contains(string(text), "notes") {
 		t.Errorf("a decision shows what it holds: %s", text)
+	}
+}
+
+func TestNoPermitWithoutAReference(t *testing.T) {
+	if d := permits(audit.Ref{}, Spec{Call: "x"}); d.p != nil {
+		t.Error("there is a permit that no record allows")
+	}
+}
+
+// liar is a taint that gives little, and an error.
+type liar struct{}
+
+func (liar) Get(string) (proto.Class, bool, error) {
+	return proto.ClassPublic, false, errors.New("not readable")
+}
+
+func TestTaintWithAnErrorIsTheWorst(t *testing.T) {
+	b := newBox(t, map[string]string{"10-a.toml": reads("auto")})
+	b.engine.cfg.Taint = liar{}
+	if d := b.denied(b.decide(b.call("s", "read_file", readNote)), proto.CodeTaintTooHigh); d.Taint != proto.ClassSecret || !d.Untrusted {
+		t.Errorf("%+v", d.Facts)
 	}
 }

@@ -197,3 +197,21 @@ func TestNeverFalls(t *testing.T) {
 		}
 	})
 }
+
+// What is on disk already is not written again: most calls raise nothing.
+func TestNothingNewIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Raise("a", proto.ClassSecret, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, folder, "a.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Raise("a", proto.ClassPrivate, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, folder, "a.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was written again: %v", err)
+	}
+}
