@@ -86,10 +86,28 @@ func TestWrongOrder(t *testing.T) {
 func TestAlwaysOneEndAndNeverTwoRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SampledFrom([]Event{
-			Begun{}, Ruled{Verdict: proto.VerdictAllow}, Ruled{Verdict: proto.VerdictAsk}, Ruled{Verdict: proto.VerdictAsk, Preview: true},
-			Ruled{Verdict: proto.VerdictDeny}, Previewed{}, Held{}, Answered{proto.VerdictApproved}, Answered{proto.VerdictDenied},
-			Settled{Allowed: true}, Settled{}, Ran{}, Sealed{}, Stored{}, Recorded{}, Confirmed{}, Found{}, Lost{}, Pending{},
-			Cancelled{proto.CodeStopped}, Cancelled{proto.CodeHalted}, Ending{},
+			Begun{},
+			Ruled{Verdict: proto.VerdictAllow},
+			Ruled{Verdict: proto.VerdictAsk},
+			Ruled{Verdict: proto.VerdictAsk, Preview: true},
+			Ruled{Verdict: proto.VerdictDeny},
+			Previewed{},
+			Held{},
+			Answered{proto.VerdictApproved},
+			Answered{proto.VerdictDenied},
+			Settled{Allowed: true},
+			Settled{},
+			Ran{},
+			Sealed{},
+			Stored{},
+			Recorded{},
+			Confirmed{},
+			Found{},
+			Lost{},
+			Pending{},
+			Cancelled{proto.CodeStopped},
+			Cancelled{proto.CodeHalted},
+			Ending{},
 		})
 		var s State
 		count := map[string]int{}
