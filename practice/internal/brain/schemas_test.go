@@ -32,6 +32,8 @@ func TestRealSchemas(t *testing.T) {
 		{"list files in ~/Boxmaker/sub", ws, "list_files", `{"path":"/home/me/Boxmaker/sub"}`},
 		{"list /etc", ws, "list_files", `{"path":"/etc"}`},
 		{"list my files", ` Granted: "/home/me/My Files", /tmp/x`, "list_files", `{"path":"/home/me/My Files"}`},
+		{"list the files in my workspace", ws, "list_files", `{"path":"/home/me/Boxmaker"}`}, // as welcome.md says
+		{"write a file hello.txt with the text: good morning", ws, "write_file", `{"path":"/home/me/Boxmaker/hello.txt","content":"good morning"}`},
 		{"read welcome.md", ws, "read_file", `{"path":"/home/me/Boxmaker/welcome.md"}`},
 		{"read /x/y.txt", "", "read_file", `{"path":"/x/y.txt"}`},
 		{"search my notes for rent (2026)", ws, "search_files", `{"path":"/home/me/Boxmaker","pattern":"(?i)rent \\(2026\\)"}`},

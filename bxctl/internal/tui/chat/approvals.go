@@ -394,7 +394,7 @@ func (m *Model) focusLines() []string {
 func (m *Model) codeChoices(word, prefix string) []choice {
 	var out []choice
 	for _, k := range m.over.asks {
-		if code := term.Line(k.a.Code); !k.sent && strings.HasPrefix(code, prefix) {
+		if code := term.Line(k.a.Code); !k.sent && strings.HasPrefix(strings.ToLower(code), strings.ToLower(prefix)) {
 			out = append(out, choice{word + code, code, approval.Line(k.a, approval.Options{Width: m.room()})})
 		}
 	}

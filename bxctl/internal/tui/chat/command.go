@@ -183,7 +183,7 @@ func (m *Model) popupKey(name string) bool {
 		m.ed.Set(chosen.insert)
 		m.pick = 0
 	case "enter", "kpenter":
-		if strings.TrimSpace(m.ed.Text()) == strings.TrimSpace(chosen.insert) {
+		if strings.EqualFold(strings.TrimSpace(m.ed.Text()), strings.TrimSpace(chosen.insert)) {
 			return false
 		}
 		m.ed.Set(chosen.insert)
