@@ -26,6 +26,11 @@ func TestMain(m *testing.M) {
 		mountInside()
 	case "free":
 		mountInside()
+	case "bare":
+		if err := bare(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
 	case "mount":
 		fmt.Println("mount:", unix.Mount("none", "/tmp", "tmpfs", 0, ""))
 	}

@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"boxmaker/internal/daemon"
+	"boxmaker/runnerd/internal/settings"
 	"boxmaker/runnerd/internal/stage"
 )
 
@@ -45,20 +46,22 @@ func main() {
 	if os.Getuid() == 0 {
 		uid = int(o.uid)
 	}
-	ready, err := stage.Enter(stage.Options{Bundles: o.bundles, Toolkit: o.toolkit, UID: uid})
+	set := settings.Default()
+	if o.config != "" {
+		set, err = settings.Load(o.config)
+	}
+	var ready stage.Info
+	if err == nil {
+		ready, err = stage.Enter(stage.Options{Bundles: o.bundles, Toolkit: o.toolkit, UID: uid, OneUser: set.Runtime == "podman"})
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "runnerd:", err)
 		os.Exit(exitRefused)
 	}
 	d := daemon.New("runnerd")
-	err = run(d, o, ready)
+	err = run(d, o, set, ready)
 	d.Close()
-	var no *refusal
-	switch {
-	case errors.As(err, &no):
-		fmt.Fprintln(os.Stderr, "runnerd:", no)
-		os.Exit(exitRefused)
-	case err != nil && !errors.Is(err, context.Canceled):
+	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "runnerd:", err)
 		os.Exit(exitFailed)
 	}

@@ -20,24 +20,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// refusal is an error that the owner must mend before runnerd can start.
-type refusal struct{ err error }
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
 // noLandlock is what the report says instead of the rules.
 const noLandlock = "it would forbid the containers' mounts; this program holds nothing and has a user of its own"
 
 // run drops what is not needed, removes what a former start left, and serves.
-func run(d *daemon.Daemon, o options, ready stage.Info) error {
-	set := settings.Default()
-	if o.config != "" {
-		var err error
-		if set, err = settings.Load(o.config); err != nil {
-			return &refusal{err}
-		}
-	}
+func run(d *daemon.Daemon, o options, set settings.Settings, ready stage.Info) error {
 	ln, err := d.Listener("runner", o.listen)
 	if err != nil {
 		return err

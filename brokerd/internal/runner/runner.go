@@ -37,6 +37,10 @@ func (c *Client) Run(ctx context.Context, d policy.Decision, door string, secret
 	if err != nil {
 		return driver.Ran{}, driver.NotRun(proto.CodeInternal, err)
 	}
+	return c.send(ctx, launch)
+}
+
+func (c *Client) send(ctx context.Context, launch *proto.Launch) (driver.Ran, error) {
 	conn, err := ipc.Dial(ctx, c.Socket, proto.RunnerEvents)
 	if err != nil {
 		return driver.Ran{}, driver.NotRun(proto.CodeNoRuntime, err)

@@ -28,6 +28,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Probe is the package that stands in for toolkit.
+const Probe = "boxmaker/runnerd/internal/conform/testdata/probe"
+
 // RunnerUID is the user that runnerd becomes if the tests run as root.
 const RunnerUID = 62193
 
@@ -47,8 +50,9 @@ type World struct {
 	log          *os.File
 }
 
-// New builds the programs and starts runnerd with that runtime.
-func New(t *testing.T, runtime string) *World {
+// New builds the programs and starts runnerd with that runtime. first is the
+// package of the first process of its containers: toolkit, or the probe.
+func New(t testing.TB, runtime, first string) *World {
 	t.Helper()
 	w := &World{Home: folder(t, 0o700), Data: folder(t, 0o755), UID: os.Getuid(), runtime: runtime}
 	if w.UID == 0 {
@@ -56,7 +60,7 @@ func New(t *testing.T, runtime string) *World {
 	}
 	w.bin = folder(t, 0o755)
 	build(t, filepath.Join(w.bin, "runnerd"), "boxmaker/runnerd")
-	build(t, filepath.Join(w.bin, "probe"), "boxmaker/runnerd/internal/conform/testdata/probe")
+	build(t, filepath.Join(w.bin, "first"), first)
 	mkdir(t, filepath.Join(w.Home, "run"), 0o711)
 	mkdir(t, filepath.Join(w.Home, "run", "doors"), 0o710|os.ModeSetgid)
 	if os.Getuid() == 0 {
@@ -88,7 +92,7 @@ func New(t *testing.T, runtime string) *World {
 }
 
 // unable leaves the test out, or fails it where containers are required.
-func unable(t *testing.T, words string) {
+func unable(t testing.TB, words string) {
 	t.Helper()
 	if os.Getenv("BOXMAKER_CONTAINERS") == "require" {
 		t.Fatalf("containers are required and do not work here: %s", words)
@@ -96,7 +100,7 @@ func unable(t *testing.T, words string) {
 	t.Skipf("NO CONTAINERS HERE: %s", words)
 }
 
-func folder(t *testing.T, mode os.FileMode) string {
+func folder(t testing.TB, mode os.FileMode) string {
 	t.Helper()
 	d, err := os.MkdirTemp("", "bxr") // t.TempDir lies below a folder that others cannot enter
 	if err != nil {
@@ -110,14 +114,14 @@ func folder(t *testing.T, mode os.FileMode) string {
 	return d
 }
 
-func mkdir(t *testing.T, d string, mode os.FileMode) {
+func mkdir(t testing.TB, d string, mode os.FileMode) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(d, 0o700), os.Chmod(d, mode)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func build(t *testing.T, to, pkg string) {
+func build(t testing.TB, to, pkg string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-o", to, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -126,11 +130,14 @@ func build(t *testing.T, to, pkg string) {
 	}
 }
 
+// Toolkit is the program of the containers' first process.
+func (w *World) Toolkit() string { return filepath.Join(w.bin, "first") }
+
 // Socket is where brokerd would connect.
 func (w *World) Socket() string { return filepath.Join(w.Home, "run", "runner.sock") }
 
 // Start starts runnerd as `bxctl up` does, and waits until it serves.
-func (w *World) Start(t *testing.T) {
+func (w *World) Start(t testing.TB) {
 	t.Helper()
 	config := filepath.Join(w.Home, "runnerd.toml")
 	if err := os.WriteFile(config, []byte(fmt.Sprintf("runtime = %q\n", w.runtime)), 0o600); err != nil {
@@ -148,7 +155,7 @@ func (w *World) Start(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"-config", config, "-listen", "runner.sock", "-toolkit", filepath.Join(w.bin, "probe"), "-bundles", "bundles", "-peer", fmt.Sprint(os.Getuid())}
+	args := []string{"-config", config, "-listen", "runner.sock", "-toolkit", filepath.Join(w.bin, "first"), "-bundles", "bundles", "-peer", fmt.Sprint(os.Getuid())}
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: 0}
 	if os.Getuid() == 0 {
 		args = append(args, "-uid", fmt.Sprint(w.UID))
@@ -172,7 +179,7 @@ func (w *World) Start(t *testing.T) {
 }
 
 // Stop ends runnerd.
-func (w *World) Stop(t *testing.T) {
+func (w *World) Stop(t testing.TB) {
 	t.Helper()
 	if w.cmd == nil {
 		return
@@ -185,7 +192,7 @@ func (w *World) Stop(t *testing.T) {
 }
 
 // Kill kills runnerd without a chance to clean up.
-func (w *World) Kill(t *testing.T) {
+func (w *World) Kill(t testing.TB) {
 	t.Helper()
 	if err := w.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -203,7 +210,7 @@ func (w *World) Kill(t *testing.T) {
 }
 
 // Log is what runnerd printed.
-func (w *World) Log(t *testing.T) string {
+func (w *World) Log(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile(w.log.Name())
 	if err != nil {
@@ -219,7 +226,7 @@ func tail(s string) string {
 }
 
 // Status asks what can be done here.
-func (w *World) Status(t *testing.T) *proto.RunnerStatus {
+func (w *World) Status(t testing.TB) *proto.RunnerStatus {
 	t.Helper()
 	m := w.ask(t, &proto.GetRunner{})
 	s, ok := m.(*proto.RunnerStatus)
@@ -229,7 +236,7 @@ func (w *World) Status(t *testing.T) *proto.RunnerStatus {
 	return s
 }
 
-func (w *World) ask(t *testing.T, req proto.Message) proto.Message {
+func (w *World) ask(t testing.TB, req proto.Message) proto.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
@@ -248,7 +255,7 @@ func Launch(input ...string) *proto.Launch {
 }
 
 // Run runs a launch to its end.
-func (w *World) Run(t *testing.T, l *proto.Launch) *proto.Ended {
+func (w *World) Run(t testing.TB, l *proto.Launch) *proto.Ended {
 	t.Helper()
 	e, ok := w.ask(t, l).(*proto.Ended)
 	if !ok {
@@ -258,7 +265,7 @@ func (w *World) Run(t *testing.T, l *proto.Launch) *proto.Ended {
 }
 
 // Says runs a launch that must end well, and gives what the probe said, by key.
-func (w *World) Says(t *testing.T, l *proto.Launch) map[string]string {
+func (w *World) Says(t testing.TB, l *proto.Launch) map[string]string {
 	t.Helper()
 	e := w.Run(t, l)
 	if e.Reason != proto.EndExit || e.Exit != 0 {
@@ -281,7 +288,7 @@ type Held struct {
 }
 
 // Door makes a door; each process that comes through it is in the channel.
-func (w *World) Door(t *testing.T) (name string, held <-chan Held) {
+func (w *World) Door(t testing.TB) (name string, held <-chan Held) {
 	t.Helper()
 	dir := filepath.Join(w.Home, "run", "doors")
 	f, err := os.CreateTemp(dir, "*.sock")
@@ -321,7 +328,7 @@ func (w *World) Door(t *testing.T) (name string, held <-chan Held) {
 }
 
 // wait takes the next one.
-func wait(t *testing.T, w *World, held <-chan Held) Held {
+func wait(t testing.TB, w *World, held <-chan Held) Held {
 	t.Helper()
 	select {
 	case h := <-held:
@@ -334,7 +341,7 @@ func wait(t *testing.T, w *World, held <-chan Held) Held {
 }
 
 // gone waits for the end of a process: its side of the door closes.
-func (h Held) gone(t *testing.T) {
+func (h Held) gone(t testing.TB) {
 	t.Helper()
 	if err := h.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
@@ -345,7 +352,7 @@ func (h Held) gone(t *testing.T) {
 }
 
 // Begin starts a launch without waiting for its end. end closes the connection.
-func (w *World) Begin(t *testing.T, l *proto.Launch) (c *ipc.Conn) {
+func (w *World) Begin(t testing.TB, l *proto.Launch) (c *ipc.Conn) {
 	t.Helper()
 	c, err := ipc.Dial(t.Context(), w.Socket(), proto.RunnerEvents)
 	if err == nil {

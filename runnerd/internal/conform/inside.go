@@ -34,8 +34,8 @@ func deadline(t *testing.T, ask func() error) {
 	}
 }
 
-// file makes a file that the runner's user may use.
-func (w *World) file(t *testing.T, name, text string) string {
+// File makes a file that the runner's user may use.
+func (w *World) File(t testing.TB, name, text string) string {
 	t.Helper()
 	p := filepath.Join(w.Data, name)
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -62,14 +62,14 @@ func expect(t *testing.T, got, want map[string]string) {
 }
 
 func mounts(t *testing.T, w *World) {
-	ro, rw := filepath.Dir(w.file(t, "ro/a", "one")), filepath.Dir(w.file(t, "rw/a", "two"))
-	below := filepath.Dir(w.file(t, "ro/below/a", "three"))
-	single := w.file(t, "single=file:1", "four")
-	w.file(t, "other", "not granted")
+	ro, rw := filepath.Dir(w.File(t, "ro/a", "one")), filepath.Dir(w.File(t, "rw/a", "two"))
+	below := filepath.Dir(w.File(t, "ro/below/a", "three"))
+	single := w.File(t, "single=file:1", "four")
+	w.File(t, "other", "not granted")
 	l := Launch("cat "+ro+"/a "+rw+"/a "+below+"/a "+single+" "+w.Data+"/other",
 		"write "+ro+"/a "+ro+"/b "+rw+"/a "+rw+"/b "+below+"/b "+single, "ls "+w.Data)
 	if w.runtime == "podman" { // it cannot take a colon in a path
-		single = w.file(t, "single=file", "four")
+		single = w.File(t, "single=file", "four")
 		l.Input = strings.ReplaceAll(l.Input, "single=file:1", "single=file")
 	}
 	l.Mounts = []proto.Mount{{Path: below, Write: true}, {Path: rw, Write: true}, {Path: ro}, {Path: single}}
@@ -91,7 +91,7 @@ func mounts(t *testing.T, w *World) {
 }
 
 func refusals(t *testing.T, w *World) {
-	real := filepath.Dir(w.file(t, "real/deep/a", "one"))
+	real := filepath.Dir(w.File(t, "real/deep/a", "one"))
 	link, mid := filepath.Join(w.Data, "link"), filepath.Join(w.Data, "mid")
 	for name, to := range map[string]string{link: real, mid: filepath.Dir(real), filepath.Join(w.Data, "dangling"): "/nowhere"} {
 		if err := os.Symlink(to, name); err != nil {
@@ -139,9 +139,9 @@ func refusals(t *testing.T, w *World) {
 }
 
 func hidden(t *testing.T, w *World) {
-	tree := filepath.Dir(w.file(t, "tree/a", "one"))
-	w.file(t, "tree/private/b", canary)
-	single := w.file(t, "tree/key", canary)
+	tree := filepath.Dir(w.File(t, "tree/a", "one"))
+	w.File(t, "tree/private/b", canary)
+	single := w.File(t, "tree/key", canary)
 	l := Launch("cat "+tree+"/a "+tree+"/private/b "+single, "ls "+tree+"/private", "write "+tree+"/private/c "+single+" "+tree+"/d")
 	l.Mounts, l.Hide = []proto.Mount{{Path: tree, Write: true}}, []string{tree + "/private", single, tree + "/not-there"}
 	said := w.Says(t, l)
@@ -162,8 +162,8 @@ func hidden(t *testing.T, w *World) {
 // swapped exchanges a granted folder with a link to another one, all the time:
 // what is mounted is the granted one, or nothing runs.
 func swapped(t *testing.T, w *World) {
-	granted := filepath.Dir(w.file(t, "swap/a", "granted"))
-	other := filepath.Dir(w.file(t, "elsewhere/a", canary))
+	granted := filepath.Dir(w.File(t, "swap/a", "granted"))
+	other := filepath.Dir(w.File(t, "elsewhere/a", canary))
 	link := filepath.Join(w.Data, "swap-link")
 	if err := os.Symlink(other, link); err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func network(t *testing.T, w *World) {
 }
 
 func userland(t *testing.T, w *World) {
-	script := w.file(t, "work/script.sh", "#!/bin/sh\necho from a script $((6*7))\n")
+	script := w.File(t, "work/script.sh", "#!/bin/sh\necho from a script $((6*7))\n")
 	if err := os.Chmod(script, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -364,14 +364,14 @@ func userland(t *testing.T, w *World) {
 		}
 	}
 	root := filepath.Join(w.Data, "root")
-	program, err := os.ReadFile(filepath.Join(w.bin, "probe"))
+	program, err := os.ReadFile(filepath.Join(w.bin, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(w.file(t, "root/opt/bin/thing", string(program)), 0o755); err != nil {
+	if err := os.Chmod(w.File(t, "root/opt/bin/thing", string(program)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w.file(t, "root/etc/passwd", "somebody")
+	w.File(t, "root/etc/passwd", "somebody")
 	if err := os.MkdirAll(root+"/tmp", 0o755); err != nil {
 		t.Fatal(err)
 	}

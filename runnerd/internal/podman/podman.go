@@ -1,6 +1,8 @@
 // Package podman starts boxes with `podman run`, rootless and with one user
 // mapped, for hosts whose owner wants it. It is several times slower than
-// package crun and passes the same conformance suite.
+// package crun and passes the same conformance suite. It needs a runnerd that
+// was started as root: `bxctl up` of an ordinary user puts it into a user
+// namespace, and there rootless podman takes over a mapping that has no root.
 //
 // Its storage, locks and sockets lie in a folder of runnerd's own, so that it
 // shares nothing with other uses of podman by the same user. podman keeps one
@@ -41,6 +43,9 @@ func New(configured, state string) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	if nested() {
+		return nil, errors.New(`podman cannot be started from inside a user namespace, where "bxctl up" of an ordinary user puts runnerd; use crun, or start "bxctl up" as root`)
+	}
 	r := &Runtime{path: path, state: state}
 	r.global = []string{
 		"--root", r.in("storage"), "--runroot", r.in("run"), "--tmpdir", r.in("tmp"), "--storage-driver", "vfs",
@@ -57,6 +62,14 @@ func New(configured, state string) (*Runtime, error) {
 	err = errors.Join(err, os.WriteFile(r.in("containers.conf"), []byte("[engine]\nlock_type = \"file\"\n"), 0o600),
 		os.WriteFile(r.in("seccomp.json"), seccomp.Profile(), 0o600))
 	return r, err
+}
+
+// nested reports whether this process is in another user namespace than the
+// machine's first one, which maps all ids.
+func nested() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	f := strings.Fields(string(text))
+	return err == nil && (len(f) != 3 || f[2] != "4294967295")
 }
 
 func (r *Runtime) in(name string) string { return filepath.Join(r.state, name) }

@@ -32,6 +32,9 @@ type Options struct {
 	Bundles string
 	Toolkit string
 	UID     int // to become; 0 if this is an ordinary user
+	// OneUser hides the machine's lists of further user ids, as root: podman would
+	// use them with the help of set-user-id programs, which are of no use here.
+	OneUser bool
 }
 
 // Info is what was prepared.
@@ -42,7 +45,8 @@ type Info struct {
 	Hidden  string      `json:"hidden,omitzero"`
 	Cgroups cgroup.Base `json:"cgroups"`
 	Notes   []string    `json:"notes,omitzero"`
-	Half    bool        `json:"half,omitzero"`  // a mount is still to be made
+	Half    bool        `json:"half,omitzero"` // mounts are still to be made
+	OneUser bool        `json:"oneUser,omitzero"`
 	Child   bool        `json:"child,omitzero"` // the parent is this program too, and does not outlive us
 }
 
@@ -106,6 +110,7 @@ func look(o Options) (Info, error) {
 	if err := os.Chmod(bundles, 0o700); err != nil { //nolint:gosec // a folder
 		return info, fmt.Errorf("the bundles folder: %w", err)
 	}
+	info.OneUser = o.OneUser
 	info.Run, info.Bundles, info.Toolkit = run, bundles, filepath.Join(bundles, "toolkit")
 	if err := copyProgram(o.Toolkit, info.Toolkit, o.UID); err != nil {
 		return info, fmt.Errorf("the toolkit cannot be copied to the bundles folder: %w; build it with `make build` (see runbook: runner-toolkit)", err)
@@ -160,16 +165,28 @@ func asRoot(info *Info, uid int) error {
 	if err := show(info); err != nil {
 		return fmt.Errorf("the run folder in %s: %w", shadow, err)
 	}
-	if cgroup.Hybrid() {
-		if err := mountUnified(); err != nil {
-			info.note("cgroup2 on /sys/fs/cgroup", err)
-		}
-	}
+	mounts(info)
 	return nil
 }
 
-func mountUnified() error {
-	return unix.Mount("none", "/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+// mounts makes the machine look as runtimes want it.
+func mounts(info *Info) {
+	if cgroup.Hybrid() {
+		if err := unix.Mount("none", "/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			info.note("cgroup2 on /sys/fs/cgroup", err)
+		}
+	}
+	if !info.OneUser {
+		return
+	}
+	for _, f := range []string{"/etc/subuid", "/etc/subgid"} {
+		if _, err := os.Stat(f); err != nil {
+			continue
+		}
+		if err := unix.Mount("/dev/null", f, "", unix.MS_BIND, ""); err != nil {
+			info.note(f+" cannot be hidden", err)
+		}
+	}
 }
 
 // show puts the folders in a place that every user can enter, whatever lies
@@ -223,15 +240,13 @@ func second(text string) (Info, error) {
 	}
 	info.Half = false
 	runtime.LockOSThread() // the rights of a thread are dropped below
-	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
-	if err == nil {
-		err = mountUnified()
-	}
-	if err != nil {
-		info.note("cgroup2 on /sys/fs/cgroup", err)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		info.note("mount propagation", err)
+	} else {
+		mounts(&info)
 	}
 	none := [2]unix.CapUserData{}
-	err = errors.Join(unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0),
+	err := errors.Join(unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0),
 		unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]))
 	if err != nil {
 		return info, fmt.Errorf("the rights that the mount needed cannot be given up: %w", err)

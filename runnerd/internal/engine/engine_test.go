@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"boxmaker/internal/proto"
+	"boxmaker/runnerd/internal/box"
+	"boxmaker/runnerd/internal/cgroup"
+	"boxmaker/runnerd/internal/runtime"
+	"boxmaker/runnerd/internal/settings"
+)
+
+// shell is a runtime whose boxes are shell scripts: a launch's input.
+type shell struct {
+	mu      sync.Mutex
+	failed  string // what Failed says
+	removed int
+	warm    error
+}
+
+func (s *shell) Name() string { return "shell" }
+
+func (s *shell) Prepare(b *box.Box) (runtime.Start, error) {
+	return runtime.Start{Path: "/bin/sh", Env: []string{"PATH=/usr/bin:/bin"}, Args: []string{"-c", `[ "$0" != probe ] || { echo toolkit Seccomp=2 NoNewPrivs=1; exit; }; . /dev/stdin`, b.Argv[len(b.Argv)-1]}}, nil
+}
+
+func (s *shell) Failed(*box.Box, int, string) (string, bool) { return s.failed, s.failed != "" }
+
+func (s *shell) Remove(context.Context, string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed++
+	return nil
+}
+func (s *shell) Warm(context.Context) error  { return s.warm }
+func (s *shell) Sweep(context.Context) error { return nil }
+
+func engine(t *testing.T, rt *shell, change func(*Config)) *Engine {
+	t.Helper()
+	c := Config{
+		Runtime: Candidate{Runtime: rt}, Settings: settings.Default(), Bundles: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Host: box.Host{Toolkit: "/opt/toolkit"},
+	}
+	if change != nil {
+		change(&c)
+	}
+	return New(c)
+}
+
+func script(text string) *proto.Launch {
+	return &proto.Launch{Call: "s/1/1/1", Entry: "act", Input: text + "\n", Userland: proto.UserlandNone}
+}
+
+func TestEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		limits       proto.Limits
+		failed       string
+		reason       proto.EndReason
+		exit         int
+		output       string
+		detail       string
+	}{
+		{"well", "echo hello", proto.Limits{}, "", proto.EndExit, 0, "hello\n", ""},
+		{"a status", "echo oh >&2; exit 3", proto.Limits{}, "", proto.EndExit, 3, "", "oh"},
+		{"a signal", "kill -9 $$", proto.Limits{}, "", proto.EndExit, 137, "", ""},
+		{"time", "echo x; exec sleep 100", proto.Limits{MS: 300}, "", proto.EndTimeout, 137, "x\n", ""},
+		{"flood", "yes", proto.Limits{Output: 6}, "", proto.EndOutput, 137, "y\ny\ny\n", ""},
+		{"a swapped mount", "echo mount: /a is another >&2; exit 126", proto.Limits{}, "", proto.EndMount, 0, "", "mount: /a is another"},
+		{"the same words after output", "echo x; echo mount: /a >&2; exit 126", proto.Limits{}, "", proto.EndExit, 126, "x\n", "mount: /a"},
+		{"the runtime failed", "echo x; exit 1", proto.Limits{}, "shell: no such thing", proto.EndNoRuntime, 0, "", "shell: no such thing"},
+		{"memory that cannot be limited", "echo x", proto.Limits{Memory: 1 << 20}, "", proto.EndLimit, 0, "", "memory cannot be limited here"},
+		{"processes that cannot be limited", "echo x", proto.Limits{PIDs: 9}, "", proto.EndLimit, 0, "", "number of processes cannot be limited here"},
+		{"a flood of complaints", "head -c 100000 /dev/zero | tr '\\0' x >&2", proto.Limits{}, "", proto.EndExit, 0, "", "xxx"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rt := &shell{}
+			e := engine(t, rt, nil)
+			e.Status(t.Context())
+			rt.failed = tc.failed
+			l := script(tc.script)
+			l.Limits = tc.limits
+			got := e.Launch(t.Context(), l)
+			if got.Reason != tc.reason || got.Exit != tc.exit || string(got.Output) != tc.output || !strings.Contains(got.Detail, tc.detail) || len(got.Detail) > maxDetail+8 {
+				t.Errorf("%s %d %q %.100s", got.Reason, got.Exit, got.Output, got.Detail)
+			}
+			if left, err := os.ReadDir(e.cfg.Bundles); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+			if _, err := proto.Encode(got); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAMissingPathIsToBlame(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := &shell{}
+	e := engine(t, rt, nil)
+	e.Status(t.Context())
+	rt.failed = "cannot stat"
+	l := script("rmdir " + dir) // gone between the check and the mount
+	l.Mounts = []proto.Mount{{Path: dir}}
+	if got := e.Launch(t.Context(), l); got.Reason != proto.EndMount || !strings.Contains(got.Detail, "does not exist") {
+		t.Errorf("%s %s", got.Reason, got.Detail)
+	}
+}
+
+func TestNobodyWaits(t *testing.T) {
+	rt := &shell{}
+	e := engine(t, rt, func(c *Config) { c.Settings.Concurrent = 1 })
+	e.Status(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	fifo := filepath.Join(t.TempDir(), "up")
+	first := make(chan *proto.Ended, 1)
+	go func() {
+		first <- e.Launch(ctx, script("mkfifo "+fifo+".x; touch "+fifo+"; exec sleep 100"))
+	}()
+	// The only place is taken, so that the second waits, and is told when it must not any more.
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for e.running.Load() == 0 {
+		if _, err := os.Stat(fifo); err == nil {
+			break
+		}
+	}
+	if got := e.Launch(gone, script("echo x")); got.Reason != proto.EndKilled || len(got.Output) > 0 {
+		t.Errorf("%+v", got)
+	}
+	stop()
+	if got := <-first; got.Reason != proto.EndKilled {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNoRuntime(t *testing.T) {
+	e := engine(t, nil, func(c *Config) {
+		c.Runtime, c.Notes = Candidate{Err: errors.New("crun is not here")}, []string{"no namespace"}
+		c.Cgroups = cgroup.Base{Why: "not allowed"}
+	})
+	if got := e.Launch(t.Context(), script("echo x")); got.Reason != proto.EndNoRuntime || !strings.Contains(got.Detail, "crun is not here; no namespace") {
+		t.Errorf("%+v", got)
+	}
+	s := e.Status(t.Context())
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	want := map[string]string{"runtime": "failed", "memory limit": "skipped", "pids limit": "skipped", "seccomp": "pending", "userland": "pending"}
+	for _, c := range s.Checks {
+		if want[c.Name] != c.State || c.State != "pending" && c.Runbook == "" {
+			t.Errorf("%+v", c)
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+func TestASecretThatIsNotRead(t *testing.T) {
+	e := engine(t, &shell{}, nil)
+	l := script("exit 0")
+	l.Secrets = []proto.LaunchSecret{{Name: "a", Value: strings.Repeat("x", 1<<20)}}
+	if got := e.Launch(t.Context(), l); got.Reason != proto.EndExit {
+		t.Errorf("%+v", got)
+	}
+	l = script("cat <&3")
+	l.Secrets = []proto.LaunchSecret{{Name: "b", Value: "2"}, {Name: "a", Value: "1"}}
+	if got := e.Launch(t.Context(), l); string(got.Output) != `{"a":"1","b":"2"}` {
+		t.Errorf("%q", got.Output)
+	}
+}
