@@ -23,6 +23,8 @@ import (
 	"boxmaker/brokerd/internal/serve"
 	"boxmaker/brokerd/internal/settings"
 	"boxmaker/brokerd/internal/taint"
+	"boxmaker/internal/appendlog"
+	"boxmaker/internal/chain"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/secret"
@@ -73,7 +75,7 @@ func Open(c Config) (*Broker, error) {
 		return nil, err
 	}
 	if b.signer, err = audit.OpenSigner(c.State); err != nil {
-		return nil, err
+		return nil, &Refused{err}
 	}
 	results, bad, err := calls.OpenResults(c.State)
 	if err != nil {
@@ -87,7 +89,7 @@ func Open(c Config) (*Broker, error) {
 		return errors.Join(book.Fold(r), history.Seen(h, r))
 	}})
 	if err != nil {
-		return nil, err
+		return nil, lasting(err)
 	}
 	desk, badToo, err := approval.Open(approval.Config{
 		Root: c.State, Clock: c.Clock, Floor: newest, Ended: book.Approvals(), Most: c.Settings.Approval.Waiting,
@@ -115,6 +117,15 @@ func Open(c Config) (*Broker, error) {
 	})
 	b.health = newHealth(c.Looks, c.Clock.Now)
 	return b, nil
+}
+
+// lasting marks a damaged log: starting again finds the same.
+func lasting(err error) error {
+	var fault *chain.Fault
+	if errors.As(err, &fault) || errors.Is(err, appendlog.ErrCorrupt) {
+		return &Refused{err}
+	}
+	return err
 }
 
 // Close closes the audit log.
