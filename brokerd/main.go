@@ -52,6 +52,7 @@ type options struct {
 	config, grants, audit, state, secrets, key string
 	broker, owner, runner, egress, doors       string
 	peersLoopd, peersOwner                     []uint32
+	own                                        []string
 	uid                                        uint64
 	dieWithParent                              bool
 }
@@ -72,6 +73,10 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.doors, "doors", "", "`folder` for sockets of calls whose requests get a secret added")
 	f.Func("peer-loopd", "user `id` of loopd (may be repeated; default: own and root)", uids(&o.peersLoopd))
 	f.Func("peer-owner", "user `id` of the owner (may be repeated; default: own and root)", uids(&o.peersOwner))
+	f.Func("own", "a `folder` of Boxmaker in which nothing can be granted, beside those above (may be repeated)", func(s string) error {
+		o.own = append(o.own, s)
+		return nil
+	})
 	f.Uint64Var(&o.uid, "uid", 0, "user `id` to drop to when started as root")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when the program that started this one ends")
 	if err := f.Parse(args); err != nil {

@@ -53,7 +53,7 @@ func run(d *daemon.Daemon, o options) error {
 	if err != nil {
 		return err
 	}
-	own := []string{o.grants, o.audit, o.state, o.secrets, filepath.Dir(o.key), filepath.Dir(o.config)}
+	own := append(o.own, o.grants, o.audit, o.state, o.secrets, filepath.Dir(o.key), filepath.Dir(o.config))
 	if run, err := os.Getwd(); err == nil {
 		own = append(own, run)
 	}

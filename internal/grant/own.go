@@ -10,13 +10,14 @@ import (
 	"boxmaker/internal/config"
 )
 
-// Own lists Boxmaker's own folders, in which nothing can be granted. The
+// Own lists Boxmaker's own folders, in which nothing can be granted, each also
+// by the name that it really has, since brokerd can't look into all of them. The
 // workspace is not one: it is the owner's.
 func Own(l config.Layout) []string {
-	return []string{
+	return resolved([]string{
 		l.Config, l.Grants, l.Sessions, l.Run, l.Log, l.Audit, l.Broker, l.Secrets, l.Keys, l.Anchors,
 		filepath.Join(l.Home, "prompts"), filepath.Join(l.Home, "measure"),
-	}
+	})
 }
 
 // Problems gives all that there is to say about the files at a time, in their

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/setup"
+	"boxmaker/internal/grant"
 )
 
 // The roles that decide on tools and run them, see [setup.Tools].
@@ -40,6 +41,9 @@ func (in Input) broker() Role {
 		"-broker", in.rel(roleBroker, roleLoopd, "broker"), "-peer-loopd", in.peer(roleLoopd),
 		"-owner", in.rel(roleBroker, "bxctl", "owner"), "-peer-owner", uid(in.Owner),
 		"-runner", in.rel(roleRunner, roleBroker, "runner"), "-egress", in.rel(roleEgress, roleBroker, "egress"), "-doors", doors(roleBroker))
+	for _, dir := range grant.Own(l) { // those that brokerd does not know otherwise are the point
+		r.Args = append(r.Args, "-own", dir)
+	}
 	r.Isolate, r.Grace = true, 5*time.Second
 	r.Sockets = []Socket{{Name: "broker", Client: roleLoopd, File: "broker"}, {Name: "owner", Client: "bxctl", File: "owner"}}
 	r.Folders = []Folder{{Path: doors(roleBroker), Client: roleRunner}}
