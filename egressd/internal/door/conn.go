@@ -27,6 +27,7 @@ type stream interface {
 // A link is one connection of a client and what became of it.
 type link struct {
 	d      *Door
+	n      int             // number of the attempt
 	ctx    context.Context // ends when the connection shall end
 	end    context.CancelCauseFunc
 	client *net.UnixConn
@@ -39,9 +40,9 @@ type link struct {
 }
 
 // serve handles one connection from its head to its end.
-func (d *Door) serve(client *net.UnixConn) {
+func (d *Door) serve(n int, client *net.UnixConn) {
 	defer client.Close()
-	l := &link{d: d, client: client, in: bufio.NewReader(client), begun: time.Now()}
+	l := &link{d: d, n: n, client: client, in: bufio.NewReader(client), begun: time.Now()}
 	l.ctx, l.end = context.WithCancelCause(d.ctx)
 	defer l.end(nil)
 	stop := context.AfterFunc(l.ctx, func() { client.Close() })
@@ -160,7 +161,7 @@ func dial(ctx context.Context, at netip.AddrPort) (stream, error) {
 func (l *link) refuse(verdict proto.EgressVerdict, text string) {
 	l.row.Verdict = verdict
 	l.row.MS = time.Since(l.begun).Milliseconds()
-	l.d.book.add(l.row)
+	l.d.book.add(l.n, l.row)
 	l.client.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = l.client.Write(refusal(verdict, text))
 }
@@ -182,9 +183,9 @@ func refusal(verdict proto.EgressVerdict, text string) []byte {
 }
 
 // tooMany refuses a connection without reading it.
-func (d *Door) tooMany(client *net.UnixConn) {
+func (d *Door) tooMany(n int, client *net.UnixConn) {
 	defer client.Close()
-	d.book.add(proto.EgressConn{Verdict: proto.EgressTooMany})
+	d.book.add(n, proto.EgressConn{Verdict: proto.EgressTooMany})
 	client.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = client.Write(refusal(proto.EgressTooMany, "too many connections of one call"))
 }

@@ -188,13 +188,14 @@ func (d *Door) accept() {
 			}
 			continue
 		}
-		if !d.book.another(d.cfg.Attempts) || !d.place() {
-			d.all.Go(func() { d.tooMany(client) })
+		n, ok := d.book.another(d.cfg.Attempts)
+		if !ok || !d.place() {
+			d.all.Go(func() { d.tooMany(n, client) })
 			continue
 		}
 		d.all.Go(func() {
 			defer func() { <-d.places }()
-			d.serve(client)
+			d.serve(n, client)
 		})
 	}
 }

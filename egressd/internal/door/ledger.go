@@ -1,6 +1,7 @@
 package door
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,32 +19,45 @@ const (
 type ledger struct {
 	mu       sync.Mutex // guards what follows
 	attempts int
-	listed   []proto.EgressConn
+	listed   []entry
 	more     int64
 }
 
-// another counts an attempt, and reports whether it is within limit.
-func (l *ledger) another(limit int) bool {
+// An entry is an attempt with its number.
+type entry struct {
+	n   int
+	row proto.EgressConn
+}
+
+// another gives an attempt its number, and reports whether it is within limit.
+func (l *ledger) another(limit int) (n int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attempts++
-	return l.attempts <= limit
+	return l.attempts, l.attempts <= limit
 }
 
-func (l *ledger) add(c proto.EgressConn) {
+// add notes how an attempt ended. Of more than are listed, the first to end are.
+func (l *ledger) add(n int, c proto.EgressConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.listed) < maxListed {
-		l.listed = append(l.listed, c)
+		l.listed = append(l.listed, entry{n, c})
 	} else {
 		l.more++
 	}
 }
 
+// report lists the attempts in the order in which they began.
 func (l *ledger) report() *proto.EgressReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &proto.EgressReport{Connections: append([]proto.EgressConn{}, l.listed...), More: l.more}
+	slices.SortFunc(l.listed, func(a, b entry) int { return a.n - b.n })
+	r := &proto.EgressReport{Connections: []proto.EgressConn{}, More: l.more}
+	for _, e := range l.listed {
+		r.Connections = append(r.Connections, e.row)
+	}
+	return r
 }
 
 // escaped makes something that came in place of a host fit for a record:

@@ -44,7 +44,7 @@ func (l *link) pass(req *proxyreq.Request, up stream) {
 	}
 	l.row.Sent, l.row.Received = l.sent.Load(), l.received.Load()
 	l.row.MS = time.Since(l.begun).Milliseconds()
-	l.d.book.add(l.row)
+	l.d.book.add(l.n, l.row)
 }
 
 // over ends both ways if one of them failed; one that came to its end does not

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 )
 
 // Most is how many addresses an answer may have.
@@ -22,12 +24,15 @@ const Most = 32
 var ErrMany = errors.New("resolve: more addresses than a name has")
 
 // A Resolver asks one name server, or those of the machine.
-type Resolver struct{ r net.Resolver }
+type Resolver struct {
+	r     net.Resolver
+	hosts string // file
+}
 
 // New makes a resolver that asks server (ip:port, over UDP and TCP), or as
 // /etc/resolv.conf says if server is empty. In both cases /etc/hosts comes first.
 func New(server string) *Resolver {
-	r := &Resolver{net.Resolver{PreferGo: true}}
+	r := &Resolver{net.Resolver{PreferGo: true}, "/etc/hosts"}
 	if server != "" {
 		r.r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -37,12 +42,39 @@ func New(server string) *Resolver {
 	return r
 }
 
+// inHosts looks for a name of one label, such as localhost. Go's resolver does
+// that only for a name without the dot at its end, which it would also complete
+// with search domains; others it finds there itself.
+func (r *Resolver) inHosts(name string) (all []netip.Addr) {
+	if strings.Contains(name, ".") {
+		return nil
+	}
+	text, err := os.ReadFile(r.hosts)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 || !slices.ContainsFunc(f[1:], func(s string) bool { return strings.EqualFold(s, name) }) {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // Lookup gives all addresses of name, at least one, IPv4 first. IPv4 addresses
 // that come in the form of IPv6 are made plain.
 func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	all, err := r.r.LookupNetIP(ctx, "ip", name+".")
-	if err != nil {
-		return nil, fmt.Errorf("resolve: %w", err)
+	all := r.inHosts(name)
+	if len(all) == 0 {
+		var err error
+		if all, err = r.r.LookupNetIP(ctx, "ip", name+"."); err != nil {
+			return nil, fmt.Errorf("resolve: %w", err)
+		}
 	}
 	for i, a := range all {
 		all[i] = a.Unmap()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -64,5 +66,33 @@ func TestNoSearchDomains(t *testing.T) {
 	}
 	if asked := ns.Asked(); len(asked) != 1 || asked[0] != "short" {
 		t.Errorf("asked for %v", asked)
+	}
+}
+
+// Names of one label stand in the hosts file, and otherwise in DNS.
+func TestHosts(t *testing.T) {
+	ns := nameserver.Start(t, func(name string, _ int) []netip.Addr {
+		if name == "elsewhere" {
+			return []netip.Addr{netip.MustParseAddr("192.168.0.9")}
+		}
+		return nil
+	})
+	r := New(ns.Addr)
+	r.hosts = filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(r.hosts, []byte("# nas 1.1.1.1\n192.168.0.7\tNAS box # elsewhere\n::7 nas\nnot-an-address nas\nnas\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"nas": "[192.168.0.7 ::7]", "box": "[192.168.0.7]", "elsewhere": "[192.168.0.9]", "none": "[]"} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if all, _ := r.Lookup(ctx, name); fmt.Sprint(all) != want {
+			t.Errorf("%s: %v, want %s", name, all, want)
+		}
+		cancel()
+	}
+	r.hosts += "none"
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if all, err := r.Lookup(ctx, "elsewhere"); err != nil || len(all) != 1 {
+		t.Errorf("without the file: %v %v", all, err)
 	}
 }
