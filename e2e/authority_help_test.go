@@ -57,7 +57,6 @@ type turn struct {
 	w       *worker
 	session string
 	end     chan error
-	results []*proto.Result
 	done    *proto.Done
 }
 

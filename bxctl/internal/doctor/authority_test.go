@@ -26,6 +26,7 @@ func brokenAuthority() []broken {
 		{"grants writable by all", false, func(r *rig) { r.must(os.Chmod(r.l.Grants, 0o777)) }, "grants", Fail, "others can write to the folder of grants", "grants check", false},
 		{"a granted path that is not there", false, func(r *rig) { r.must(os.RemoveAll(r.l.Workspace)) }, "granted", Warn, "is granted by 50-workspace-edit.toml, and is not there", "make it", false},
 		{"workspace is a file", false, func(r *rig) { r.must(os.RemoveAll(r.l.Workspace)); r.file("home/workspace", "", 0o600) }, "workspace", Fail, "is no folder", "bxctl init", false},
+		{"a damaged approval", false, func(r *rig) { r.file("home/broker/approvals/0123.bad", "{", 0o600) }, "leftovers", Warn, "1 damaged approvals or results", "remove them", false},
 		{"no store", false, func(r *rig) { r.must(os.Remove(r.l.Secrets + "/brokerd.age")) }, "secrets", Fail, "the store of secrets is not there", "bxctl init", false},
 		{"no key", false, func(r *rig) { r.must(os.Remove(r.l.Keys + "/brokerd.key")) }, "secrets", Fail, "is not there", "put it back", false},
 		{"key readable", false, func(r *rig) { r.must(os.Chmod(r.l.Keys+"/brokerd.key", 0o640)) }, "secrets", Fail, "has mode 0640: others can read", "chmod 600", false},

@@ -71,8 +71,17 @@ type folder struct {
 func (x *exam) folders() []folder {
 	l := x.Layout
 	all := []folder{
-		{"home", l.Home, true}, {"config", l.Config, true}, {"sessions", l.Sessions, true}, {"run", l.Run, false}, {"log", l.Log, false},
-		{"audit", l.Audit, true}, {"broker", l.Broker, true}, {"secrets", l.Secrets, true}, {"keys", l.Keys, true}, {"anchors", l.Anchors, true}, {"grants", l.Grants, true},
+		{"home", l.Home, true},
+		{"config", l.Config, true},
+		{"sessions", l.Sessions, true},
+		{"run", l.Run, false},
+		{"log", l.Log, false},
+		{"audit", l.Audit, true},
+		{"broker", l.Broker, true},
+		{"secrets", l.Secrets, true},
+		{"keys", l.Keys, true},
+		{"anchors", l.Anchors, true},
+		{"grants", l.Grants, true},
 	}
 	var out []folder
 	for _, f := range all {
@@ -208,6 +217,13 @@ func leftovers(x *exam) {
 		x.bad(Warn, some(x.unders(torn)), fmt.Sprintf("%d torn ends of session logs that crashes left, kept aside by loopd: the last words before each crash may be in them", len(torn)),
 			"look into them, then remove them by hand")
 	}
+	if aside := x.find(x.Layout.Broker, func(name string) bool { return strings.HasSuffix(name, ".bad") }); len(aside) > 0 {
+		x.add(Finding{
+			Looked: some(x.unders(aside)), Verdict: Warn, Runbook: "brokerd-state",
+			Detail: fmt.Sprintf("%d damaged approvals or results that brokerd set aside at its start: the calls they are of were refused, or their fate is not known", len(aside)),
+			Mend:   "look into them (a disk that fails?), then remove them by hand",
+		})
+	}
 	if len(x.findings) == 0 || x.findings[len(x.findings)-1].Check != x.check {
 		x.ok(x.Layout.Home, "none")
 	}
@@ -240,7 +256,7 @@ func (x *exam) unfinished() {
 		what  string
 		paths []string
 	}{
-		{"files whose writing a crash cut short", slices.Concat(x.find(x.Layout.Config, temp), x.find(x.Layout.Run, temp), x.find(x.Layout.Sessions, temp))},
+		{"files whose writing a crash cut short", slices.Concat(x.find(x.Layout.Config, temp), x.find(x.Layout.Run, temp), x.find(x.Layout.Sessions, temp), x.find(x.Layout.Broker, temp), x.find(x.Layout.Secrets, temp), x.find(x.Layout.Keys, temp))},
 		{"sessions or epochs whose making a crash cut short", x.find(x.Layout.Sessions, func(name string) bool { return strings.HasPrefix(name, ".new-") })},
 	} {
 		paths := slices.DeleteFunc(f.paths, func(p string) bool { return !aged(p, x.Now()) && !down })

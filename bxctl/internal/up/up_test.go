@@ -237,9 +237,13 @@ func (b *box) checkFolders() {
 		listener, client, file string
 		uid                    uint32
 	}{
-		{"loopd", "bxctl", "loop", uint32(os.Geteuid())}, {"inferproxy", "loopd", "infer", 62102}, {"practice", "inferproxy", "llama", 62101},
-		{"brokerd", "loopd", "broker", 62102}, {"brokerd", "bxctl", "owner", uint32(os.Geteuid())},
-		{"runnerd", "brokerd", "runner", 62105}, {"egressd", "brokerd", "egress", 62105},
+		{"loopd", "bxctl", "loop", uint32(os.Geteuid())},
+		{"inferproxy", "loopd", "infer", 62102},
+		{"practice", "inferproxy", "llama", 62101},
+		{"brokerd", "loopd", "broker", 62102},
+		{"brokerd", "bxctl", "owner", uint32(os.Geteuid())},
+		{"runnerd", "brokerd", "runner", 62105},
+		{"egressd", "brokerd", "egress", 62105},
 	} {
 		sock := b.layout.Socket(c.listener, c.client, c.file)
 		for path, mode := range map[string]os.FileMode{sock: 0o600, filepath.Dir(sock): 0o700} {
@@ -262,9 +266,13 @@ func (b *box) checkFolders() {
 		mode     os.FileMode // as root; else 0700
 		uid, gid uint32
 	}{
-		{b.layout.Sessions, 0o700, 62102, 62102}, {b.layout.Audit, 0o700, 62105, 62105}, {b.layout.Keys, 0o700, 62105, 62105},
-		{b.layout.Workspace, 0o700, 62109, 62109}, {b.layout.Grants, 0o750, 0, 62105},
-		{filepath.Join(b.layout.Run, "egressd/doors"), 0o710, 62108, 62109}, {filepath.Join(b.layout.Run, "brokerd/doors"), 0o710, 62105, 62109},
+		{b.layout.Sessions, 0o700, 62102, 62102},
+		{b.layout.Audit, 0o700, 62105, 62105},
+		{b.layout.Keys, 0o700, 62105, 62105},
+		{b.layout.Workspace, 0o700, 62109, 62109},
+		{b.layout.Grants, 0o750, 0, 62105},
+		{filepath.Join(b.layout.Run, "egressd/doors"), 0o710, 62108, 62109},
+		{filepath.Join(b.layout.Run, "brokerd/doors"), 0o710, 62105, 62109},
 		{filepath.Join(b.layout.Run, "runnerd/bundles"), 0o700, 62109, 62109},
 	} {
 		st, err := os.Stat(c.path)
