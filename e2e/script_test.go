@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("REPO", repo)
-			if os.Geteuid() == 0 { // the roles have uids of their own, and pass through
+			if os.Geteuid() == 0 { // tools have a uid of their own, and pass through
 				for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
 					if err := os.Chmod(dir, 0o711); err != nil {
 						return err

@@ -152,15 +152,13 @@ func workspace(x *exam) {
 		return
 	}
 	if x.Root() && x.tools() {
-		for _, role := range []string{"brokerd", "runnerd"} {
-			if err := x.mayUse(x.Layout.Home, x.uidOf(role), unix.X_OK); err != nil {
-				x.add(Finding{
-					Looked: x.Layout.Home, Verdict: Fail, Runbook: "home-out-of-reach",
-					Detail: fmt.Sprintf("%s, which runs as uid %d, can't pass through the home or a folder above it: %v", role, x.uidOf(role), err),
-					Mend:   "chmod o+x each of them, or use a home in an open place, such as /var/lib/boxmaker",
-				})
-				return
-			}
+		if err := x.mayUse(x.Layout.Home, x.uidOf("runnerd"), unix.X_OK); err != nil {
+			x.add(Finding{
+				Looked: x.Layout.Home, Verdict: Fail, Runbook: "home-out-of-reach",
+				Detail: fmt.Sprintf("tools, which run as uid %d, can't pass through the home or a folder above it: %v", x.uidOf("runnerd"), err),
+				Mend:   "chmod o+x each of them, or use a home in an open place, such as /var/lib/boxmaker",
+			})
+			return
 		}
 	}
 	st, err := os.Stat(x.Layout.Workspace)

@@ -120,9 +120,6 @@ func (o Options) prepare() (Input, error) {
 		}
 		s.Model.Kind = setup.Llama
 	}
-	if err := passable(o.Layout.Home, s); err != nil {
-		return Input{}, err
-	}
 	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ}
 	if s.Model.Kind == setup.Llama {
 		if in.Llama, err = findLlama(s.Model.Server); err == nil {
@@ -132,20 +129,19 @@ func (o Options) prepare() (Input, error) {
 	return in, err
 }
 
-// passable checks, as root, that the roles which find files by their paths can
-// pass through the folders above the home. The home itself is up's to open.
+// passable checks, as root, that tools can pass through the folders above the
+// home, to the workspace. The home itself is up's to open.
 func passable(home string, s setup.Settings) error {
 	if os.Geteuid() != 0 || !s.Tools.Enabled {
 		return nil
 	}
+	uid := s.UID(roleRunner)
 	for dir := filepath.Dir(home); ; dir = filepath.Dir(dir) {
-		for _, role := range []string{roleBroker, roleRunner} {
-			if err := mayUse(dir, s.UID(role), unix.X_OK); err != nil {
-				return &fault.Fault{
-					Code: fault.Usage, What: fmt.Sprintf("%s, which gets the uid %d, can't pass through %s", role, s.UID(role), dir), Err: err,
-					Means: "as root, each role has a uid of its own, and needs a way to the grants, the secrets and the workspace",
-					Do:    "chmod o+x " + dir + " (that lets nobody list it), or use a home in an open place, such as /var/lib/boxmaker", Key: "home-out-of-reach",
-				}
+		if err := mayUse(dir, uid, unix.X_OK); err != nil {
+			return &fault.Fault{
+				What: fmt.Sprintf("tools, which run as uid %d, can't pass through %s", uid, dir), Err: err,
+				Means: "as root, no tool runs as root, and the workspace is out of their reach there",
+				Do:    "chmod o+x " + dir + " (that lets nobody list it), or use a home in an open place, such as /var/lib/boxmaker", Key: "home-out-of-reach",
 			}
 		}
 		if dir == filepath.Dir(dir) {
@@ -242,6 +238,10 @@ func (s *session) run(ctx context.Context) error {
 	}
 	served := Served(s.in.Settings, s.in.Proxy)
 	s.out.say("Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served, slog.LevelInfo, "started", "version", s.o.Version, "home", s.o.Layout.Home, "model", served)
+	if err := passable(s.o.Layout.Home, s.in.Settings); err != nil {
+		text := fault.Line(err)
+		s.out.say(text, slog.LevelWarn, "the workspace is out of reach", "error", text)
+	}
 	if err := s.upstreamSocket(); err != nil {
 		return err
 	}
