@@ -58,7 +58,7 @@ func run(d *daemon.Daemon, o options) error {
 		own = append(own, run)
 	}
 	cfg := boot.Config{
-		Audit: h.Audit, State: h.State, Grants: h.Grants(own...), Secrets: h.Secrets(), Show: h.Show, Settings: set,
+		Audit: h.Audit, State: h.State, Grants: h.Grants(own...), Secrets: h.Secrets(), Settings: set,
 		Clock: clock, Version: daemon.Version, Name: boot.Names(o.peersOwner...), Log: d.Log(),
 	}
 	if err := cfg.Parts(o.runner, o.egress, o.doors); err != nil {

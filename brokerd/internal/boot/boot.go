@@ -43,8 +43,7 @@ type Config struct {
 	Clock        approval.Clock
 	Version      string
 	Name         func(uid uint32) string
-	Show         func(text string) string // makes paths in errors those that the owner knows
-	Looks        []Look                   // of parts outside brokerd
+	Looks        []Look // of parts outside brokerd
 	Confined     []proto.Check
 	Log          *slog.Logger
 	Fault        func(step string) error // for tests
@@ -68,7 +67,7 @@ type Broker struct {
 func Open(c Config) (*Broker, error) {
 	b := &Broker{cfg: c, since: c.Clock.Now()}
 	var err error
-	if b.secrets, err = openVault(c.Secrets, c.Show, c.Log); err != nil {
+	if b.secrets, err = openVault(c.Secrets, c.Log); err != nil {
 		return nil, &Refused{err}
 	}
 	if b.taint, err = taint.Open(c.State); err != nil {
@@ -104,7 +103,7 @@ func Open(c Config) (*Broker, error) {
 	b.engine = policy.New(policy.Config{
 		Audit: b.log, Grants: c.Grants, Taint: b.taint, History: history, Now: c.Clock.Now,
 		Trouble: func(err error) {
-			c.Log.Error("denied, because grants or taint cannot be read", "error", c.Show(err.Error()))
+			c.Log.Error("denied, because grants or taint cannot be read", "error", err.Error())
 		},
 	})
 	b.driver = driver.New(driver.Config{
@@ -142,7 +141,7 @@ type Door struct {
 func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) error {
 	g, ctx := errgroup.WithContext(ctx)
 	cfg := serve.Config{
-		Driver: b.driver, Desk: b.desk, Grants: b.grants, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
+		Driver: b.driver, Desk: b.desk, Grants: b.cfg.Grants.Read, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
 		Name: b.cfg.Name, Now: b.cfg.Clock.Now, Log: b.cfg.Log,
 	}
 	if err := b.driver.Restore(); err != nil {
@@ -154,15 +153,6 @@ func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) err
 	g.Go(func() error { b.health.watch(ctx); return nil })
 	ready()
 	return g.Wait()
-}
-
-// grants reads the folder; faults are told, and grant nothing.
-func (b *Broker) grants() (grant.Set, error) {
-	set, err := b.cfg.Grants.Read()
-	if err != nil {
-		return set, errors.New(b.cfg.Show(err.Error()))
-	}
-	return set, nil
 }
 
 func (b *Broker) checkpoint() (*proto.Head, error) {

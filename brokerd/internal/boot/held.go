@@ -23,44 +23,25 @@ type Folders struct {
 	Key                           secret.Key
 }
 
-// Held are the folders, opened before the process gives up its rights. A user
-// that brokerd drops to may not be able to walk down to them from the root, so
-// that grants, secrets and key are then reached through open descriptors.
+// Held are the folders. Audit log and state are opened before the process gives
+// up its rights; grants, secrets and key are named, and read again and again.
 type Held struct {
 	Audit, State *os.Root
 
-	at      Folders
-	uid     int // dropped to; 0: none
-	open    []*os.File
-	through map[string]string // path as opened, to the owner's
-	reach   map[string]string // and back
+	at  Folders
+	uid int // dropped to; 0: none
 }
 
 // Hold opens the folders. uid is the user that brokerd will be, 0 if it stays
 // what it is.
 func Hold(at Folders, uid int) (*Held, error) {
-	h := &Held{at: at, uid: uid, through: map[string]string{}, reach: map[string]string{}}
+	h := &Held{at: at, uid: uid}
 	var err error
 	if h.Audit, err = os.OpenRoot(at.Audit); err != nil {
 		return nil, fmt.Errorf("the folder of the audit log cannot be opened: %w (see runbook: brokerd-state)", err)
 	}
 	if h.State, err = os.OpenRoot(at.State); err != nil {
 		return nil, errors.Join(fmt.Errorf("the folder of brokerd's state cannot be opened: %w (see runbook: brokerd-state)", err), h.Close())
-	}
-	if uid == 0 {
-		return h, nil
-	}
-	for _, dir := range h.ReadOnly() {
-		f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // the error for the owner comes when it is read
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the folder %s cannot be opened: %w (see runbook: brokerd-state)", dir, err), h.Close())
-		}
-		h.open = append(h.open, f)
-		path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
-		h.through[path], h.reach[dir] = dir, path
 	}
 	return h, nil
 }
@@ -72,9 +53,6 @@ func (h *Held) Close() error {
 		if r != nil {
 			errs = append(errs, r.Close())
 		}
-	}
-	for _, f := range h.open {
-		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -88,32 +66,12 @@ func (h *Held) ReadOnly() []string {
 	return dirs
 }
 
-func (h *Held) dir(d string) string {
-	if p, ok := h.reach[d]; ok {
-		return p
-	}
-	return d
-}
-
 // Grants is the folder of the grants. Nothing in the folders own can be granted.
-func (h *Held) Grants(own ...string) *grant.Dir { return grant.Open(h.dir(h.at.Grants), own...) }
+func (h *Held) Grants(own ...string) *grant.Dir { return grant.Open(h.at.Grants, own...) }
 
 // Secrets says where the store and its key are.
 func (h *Held) Secrets() secret.Config {
-	key := h.at.Key
-	if key.File != "" {
-		key.File = filepath.Join(h.dir(filepath.Dir(key.File)), filepath.Base(key.File))
-	}
-	return secret.Config{Dir: h.dir(h.at.Secrets), Key: key, Owner: h.uid}
-}
-
-// Show puts the owner's paths into a text.
-func (h *Held) Show(text string) string {
-	for path, dir := range h.through {
-		text = strings.ReplaceAll(text, path+"/", dir+"/")
-		text = strings.ReplaceAll(text, path+":", dir+":")
-	}
-	return text
+	return secret.Config{Dir: h.at.Secrets, Key: h.at.Key, Owner: h.uid}
 }
 
 // Clock is the machine's. It must be made before the process is confined.

@@ -80,7 +80,7 @@ func (h *house) config(held *Held) Config {
 	clock, err := Clock()
 	h.try(err)
 	return Config{
-		Audit: held.Audit, State: held.State, Grants: held.Grants(), Secrets: held.Secrets(), Show: held.Show, Settings: h.set,
+		Audit: held.Audit, State: held.State, Grants: held.Grants(), Secrets: held.Secrets(), Settings: h.set,
 		Runner: h, Clock: clock, Version: "v-test", Name: Names(), Log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -43,26 +43,6 @@ func TestADamagedLogIsNoStart(t *testing.T) {
 	}
 }
 
-func TestFoldersThroughDescriptors(t *testing.T) {
-	h := newHouse(t)
-	held, err := Hold(Folders{
-		Audit: h.at("audit"), State: h.at("state"), Grants: h.at("grants"), Secrets: h.at("secrets"), Key: secret.Key{File: h.at("keys/brokerd.key")},
-	}, os.Getuid()+1)
-	h.try(err)
-	defer held.Close()
-	set, err := held.Grants().Read()
-	if err != nil || len(set.Grants) != 3 {
-		t.Errorf("%d grants, %v", len(set.Grants), err)
-	}
-	c := held.Secrets()
-	if !strings.HasPrefix(c.Dir, "/proc/self/fd/") || !strings.HasPrefix(c.Key.File, "/proc/self/fd/") || c.Owner != os.Getuid()+1 {
-		t.Errorf("%+v", c)
-	}
-	if got := held.Show("the key " + c.Key.File + " is not there"); got != "the key "+h.at("keys/brokerd.key")+" is not there" {
-		t.Error(got)
-	}
-}
-
 func TestNames(t *testing.T) {
 	names := Names(0)
 	if got := names(0); got != "root (uid 0)" {

@@ -21,7 +21,7 @@ func (b *Broker) status() *proto.BrokerStatus {
 		s.Confinement = []proto.Check{}
 	}
 	grants := proto.Check{Name: "grants", State: "ok"}
-	set, err := b.grants()
+	set, err := b.cfg.Grants.Read()
 	s.Grants = len(set.Grants)
 	for _, p := range set.Broken {
 		s.Broken = append(s.Broken, place(p)+": "+p.What)
@@ -66,7 +66,7 @@ func (b *Broker) explain(m *proto.Explain) (*proto.Explained, error) {
 		out.Code, out.Why = proto.CodeInvalidArguments, err.Error()
 		return out, nil
 	}
-	set, err := b.grants()
+	set, err := b.cfg.Grants.Read()
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -15,9 +14,8 @@ import (
 // made holds nothing. One that cannot be read any more gives no value, but what
 // was read before is still taken out of texts.
 type vault struct {
-	cfg  secret.Config
-	show func(string) string
-	log  *slog.Logger
+	cfg secret.Config
+	log *slog.Logger
 
 	mu    sync.Mutex // guards what follows
 	store *secret.Store
@@ -27,10 +25,10 @@ type vault struct {
 }
 
 // openVault refuses a store or a key that is there and not as it must be.
-func openVault(cfg secret.Config, show func(string) string, log *slog.Logger) (*vault, error) {
-	v := &vault{cfg: cfg, show: show, log: log}
+func openVault(cfg secret.Config, log *slog.Logger) (*vault, error) {
+	v := &vault{cfg: cfg, log: log}
 	if err := v.open(); err != nil && !isMissing(err) {
-		return nil, errors.New(show(err.Error()))
+		return nil, err
 	}
 	return v, nil
 }
@@ -53,11 +51,11 @@ func (v *vault) Get(name string) (secret.Text, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.open(); err != nil {
-		return secret.Text{}, errors.New(v.show(err.Error()))
+		return secret.Text{}, err
 	}
 	t, err := v.store.Get(name)
 	if err != nil {
-		return t, errors.New(v.show(err.Error()))
+		return t, err
 	}
 	return t, nil
 }
@@ -80,7 +78,7 @@ func (v *vault) scanner() *scan.Scanner {
 	}
 	all, err := v.store.All()
 	if err != nil && v.err == nil {
-		v.log.Error("the secrets cannot be read any more; what was read before is still taken out of results", "error", v.show(err.Error()))
+		v.log.Error("the secrets cannot be read any more; what was read before is still taken out of results", "error", err.Error())
 	}
 	if v.err = err; err == nil {
 		v.last = v.cache.For(all)
@@ -102,7 +100,7 @@ func (v *vault) check() proto.Check {
 	case isMissing(err):
 		c.State, c.Detail = "skipped", "there is no store of secrets; `bxctl init` makes one"
 	case err != nil:
-		c.State, c.Detail, c.Runbook = "failed", v.show(err.Error()), "secret-store"
+		c.State, c.Detail, c.Runbook = "failed", err.Error(), "secret-store"
 	default:
 		c.Detail = fmt.Sprintf("%d secrets", len(names))
 	}
