@@ -45,8 +45,11 @@ func TestDecode(t *testing.T) {
 		{"run, in /tmp", "run", `{"argv":["ls"],"dir":"/tmp/"}`, `{"argv":["ls"]}`, nil, nil, nil},
 		{"shell", "shell", `{"command":"ls | wc","dir":"/a"}`, `{"command":"ls | wc","dir":"/a"}`, []string{"/a"}, nil, nil},
 		{"fetch", "http_fetch", `{"url":"HTTPS://Example.COM.:443"}`, `{"url":"https://example.com/"}`, nil, nil, []string{"example.com:443"}},
-		{"fetch, all", "http_fetch", `{"url":"http://a.b:8080/x y?q=ü#part","method":"POST","body":"b","headers":{"x-b":" 1 ","accept":"*/*"},"raw":true}`,
-			`{"url":"http://a.b:8080/x%20y?q=%C3%BC","method":"POST","body":"b","headers":{"Accept":"*/*","X-B":"1"},"raw":true}`, nil, nil, []string{"a.b:8080"}},
+		{
+			"fetch, all", "http_fetch", `{"url":"http://a.b:8080/x y?q=ü#part","method":"POST","body":"b","headers":{"x-b":" 1 ","accept":"*/*"},"raw":true}`,
+			`{"url":"http://a.b:8080/x%20y?q=%C3%BC","method":"POST","body":"b","headers":{"Accept":"*/*","X-B":"1"},"raw":true}`, nil, nil,
+			[]string{"a.b:8080"},
+		},
 		{"fetch, IPv6", "http_fetch", `{"url":"http://[0:0::1]:81/"}`, `{"url":"http://[::1]:81/"}`, nil, nil, []string{"[::1]:81"}},
 		{"fetch, no headers", "http_fetch", `{"url":"http://a/","headers":{}}`, `{"url":"http://a/"}`, nil, nil, []string{"a:80"}},
 	} {

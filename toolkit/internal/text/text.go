@@ -135,9 +135,6 @@ func (p *Page) Line(s string) {
 	p.Add(s)
 }
 
-// Len is the length of the page in bytes.
-func (p *Page) Len() int { return p.b.Len() }
-
 // String returns the page.
 func (p *Page) String() string { return p.b.String() }
 
