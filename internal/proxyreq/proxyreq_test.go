@@ -136,7 +136,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func read(text string) (*Request, error) { return Read(bufio.NewReaderSize(strings.NewReader(text), 16)) }
+func read(text string) (*Request, error) {
+	return Read(bufio.NewReaderSize(strings.NewReader(text), 16))
+}
 
 func TestRead(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{

@@ -118,9 +118,6 @@ func only(t testing.TB, d *Door) proto.EgressConn {
 type target struct {
 	addr string
 	l    net.Listener
-
-	mu   sync.Mutex // guards seen
-	seen []string
 }
 
 func serveTCP(t testing.TB, serve func(c *net.TCPConn)) *target {
@@ -163,8 +160,7 @@ func head(c io.Reader) string {
 // web answers each request with its own head, after a body of the length that
 // the head names.
 func web(t testing.TB) *target {
-	var s *target
-	s = serveTCP(t, func(c *net.TCPConn) {
+	return serveTCP(t, func(c *net.TCPConn) {
 		h := head(c)
 		if i := strings.Index(h, "Content-Length: "); i >= 0 {
 			var n int64
@@ -173,16 +169,6 @@ func web(t testing.TB) *target {
 			io.ReadFull(c, body)
 			h += string(body)
 		}
-		s.mu.Lock()
-		s.seen = append(s.seen, h)
-		s.mu.Unlock()
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(h), h)
 	})
-	return s
-}
-
-func (s *target) got() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string{}, s.seen...)
 }

@@ -144,6 +144,8 @@ var grant = []string{
 
 var grantLocal = []string{"nas.example:80", "nasmeta.example:80", "naszero.example:80", "192.168.0.1:80", "169.254.169.254:80", "[fd12:3456::1]:80"}
 
+// P51: web_fetch reaches 127.0.0.1 by name or redirect. The address that is
+// dialled is checked, not the text of the host.
 func testSSRF(t *testing.T) {
 	get := func(url string) string { return "GET " + url + " HTTP/1.1\r\nHost: public.example\r\n\r\n" }
 	tunnel := func(target string) string {

@@ -303,14 +303,14 @@ func TestRedirects(t *testing.T) {
 		})
 	}
 	n := 0
-	out := s.get(a+"/", func(w http.ResponseWriter, r *http.Request) { n++; http.Redirect(w, r, fmt.Sprintf("/%d", n), 302) })
+	out := s.get(a+"/", func(w http.ResponseWriter, r *http.Request) { n++; http.Redirect(w, r, fmt.Sprintf("/%d", n), http.StatusFound) })
 	want(t, out, proto.CodeToolFailed, "more than 5 times")
 	if n != maxRedirects+1 {
 		t.Errorf("%d requests", n)
 	}
 	out = s.get(plain+"/", func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil {
-			http.Redirect(w, r, a+"/", 301)
+			http.Redirect(w, r, a+"/", http.StatusMovedPermanently)
 		}
 	})
 	want(t, out, "", a+"/,") // from http to https is fine
