@@ -71,7 +71,7 @@ func TestChatApprovals(t *testing.T) {
 
 			x.fresh()
 			line("change milk to oats in list.txt")
-			shot("an edit waits", "waits for you")
+			shot("an edit waits", "‖ ")
 			x.text("A typed on, y")
 			s.WaitUntil("keys for the approval", func() bool { // they are taken a second after it appeared
 				x.keys("C-x")
@@ -91,14 +91,14 @@ func TestChatApprovals(t *testing.T) {
 
 			x.fresh()
 			line("run uname -a")
-			x.still("waits for you")
+			x.still("‖ ")
 			line("/deny " + strings.ToLower(s.WaitApproval().Code))
 			x.settled("I will not try")
 			shot("denied", "denied-by-owner")
 
 			x.fresh()
 			line("run uname -r")
-			x.still("waits for you")
+			x.still("‖ ")
 			s.Answer(s.WaitApproval(), proto.VerdictDenied)
 			x.settled("I will not try")
 			shot("denied elsewhere", "denied-by-owner")

@@ -335,11 +335,13 @@ func (m *Model) askLines() []string {
 		if k.a.Session != m.cfg.Session || k.shown.IsZero() {
 			continue
 		}
-		end := " · Ctrl-X answers · " + m.left(k.a.Expires)
+		head, end := "‖ "+term.Line(k.a.Tool)+" ("+term.Line(k.a.Code)+") waits", " for you · Ctrl-X answers · "+m.left(k.a.Expires)
+		if term.Columns(head+end) > m.room() {
+			end = " · Ctrl-X · " + m.left(k.a.Expires)
+		}
 		if k.sent {
 			end = " · being answered"
 		}
-		head := "‖ " + term.Line(k.a.Tool) + " (" + term.Line(k.a.Code) + ") waits for you"
 		if len(out) > 3 { // the rest shows when these are answered
 			continue
 		}
