@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,21 @@ type World struct {
 
 	bin, runtime string
 	cmd          *exec.Cmd
-	log          *os.File
+	socket       *os.File // handed over at each start, as by `bxctl up`
+	log          journal
+}
+
+// A journal is what runnerd prints. It is no file, so that the end of a process
+// is waited for with that of its children.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
 }
 
 // New builds the programs and starts runnerd with that runtime. first is the
@@ -75,6 +90,15 @@ func New(t testing.TB, runtime, first string) *World {
 		}
 		mkdir(t, filepath.Join(w.Home, "run", "doors"), 0o710|os.ModeSetgid) // lchown clears the bit
 	}
+	l, err := ipc.Listen(w.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if w.socket, err = l.(interface{ File() (*os.File, error) }).File(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.socket.Close() })
 	w.Start(t)
 	t.Cleanup(func() { w.Stop(t) })
 	s := w.Status(t)
@@ -150,11 +174,6 @@ func (w *World) Start(t testing.TB) {
 	}
 	defer os.Remove(note)
 	defer ready.Close()
-	if w.log == nil {
-		if w.log, err = os.CreateTemp(w.Home, "log"); err != nil {
-			t.Fatal(err)
-		}
-	}
 	args := []string{"-config", config, "-listen", "runner.sock", "-toolkit", filepath.Join(w.bin, "first"), "-bundles", "bundles", "-peer", fmt.Sprint(os.Getuid())}
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: 0}
 	if os.Getuid() == 0 {
@@ -165,8 +184,9 @@ func (w *World) Start(t testing.TB) {
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 	}
 	w.cmd = exec.Command(filepath.Join(w.bin, "runnerd"), args...)
-	w.cmd.Dir, w.cmd.Stdout, w.cmd.Stderr, w.cmd.SysProcAttr = filepath.Join(w.Home, "run"), w.log, w.log, a
-	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + note}
+	w.cmd.Dir, w.cmd.Stdout, w.cmd.Stderr, w.cmd.SysProcAttr = filepath.Join(w.Home, "run"), &w.log, &w.log, a
+	w.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + note, "LISTEN_FDS=1", "LISTEN_FDNAMES=runner"}
+	w.cmd.ExtraFiles = []*os.File{w.socket}
 	if err := w.cmd.Start(); err != nil {
 		unable(t, fmt.Sprintf("no network namespace can be made: %v", err))
 	}
@@ -174,7 +194,7 @@ func (w *World) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	if _, err := ready.Read(make([]byte, 64)); err != nil {
-		t.Fatalf("runnerd is not ready: %v: %s", err, tail(w.Log(t)))
+		t.Fatalf("runnerd is not ready: %v: %s", err, tail(w.Log()))
 	}
 }
 
@@ -186,7 +206,7 @@ func (w *World) Stop(t testing.TB) {
 	}
 	_ = w.cmd.Process.Signal(syscall.SIGTERM)
 	if err := w.cmd.Wait(); err != nil {
-		t.Errorf("runnerd ended with %v: %s", err, tail(w.Log(t)))
+		t.Errorf("runnerd ended with %v: %s", err, tail(w.Log()))
 	}
 	w.cmd = nil
 }
@@ -199,24 +219,13 @@ func (w *World) Kill(t testing.TB) {
 	}
 	_ = w.cmd.Wait()
 	w.cmd = nil
-	// Its child, where there is one, dies a moment later and then gives up the lock.
-	lock, err := os.Open(w.Socket() + ".lock")
-	if err == nil {
-		err = errors.Join(unix.Flock(int(lock.Fd()), unix.LOCK_EX), lock.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Log is what runnerd printed.
-func (w *World) Log(t testing.TB) string {
-	t.Helper()
-	b, err := os.ReadFile(w.log.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+func (w *World) Log() string {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.log.text.String()
 }
 
 // tail is the end of a log.
@@ -242,7 +251,7 @@ func (w *World) ask(t testing.TB, req proto.Message) proto.Message {
 	defer cancel()
 	m, err := ipc.Ask(ctx, w.Socket(), proto.RunnerEvents, req)
 	if err != nil {
-		t.Fatalf("%v: %s", err, tail(w.Log(t)))
+		t.Fatalf("%v: %s", err, tail(w.Log()))
 	}
 	return m
 }
@@ -335,7 +344,7 @@ func wait(t testing.TB, w *World, held <-chan Held) Held {
 		t.Cleanup(func() { h.Close() })
 		return h
 	case <-time.After(patience):
-		t.Fatalf("nothing came through the door: %s", tail(w.Log(t)))
+		t.Fatalf("nothing came through the door: %s", tail(w.Log()))
 		panic("unreachable")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,6 +185,8 @@ func swapped(t *testing.T, w *World) {
 			}
 		}
 	}()
+	end := sync.OnceFunc(func() { close(stop); <-stopped })
+	defer end()
 	rounds := 40
 	if w.runtime == "podman" {
 		rounds = 10
@@ -199,8 +202,7 @@ func swapped(t *testing.T, w *World) {
 			t.Errorf("%s: %s", e.Reason, e.Detail)
 		}
 	}
-	close(stop)
-	<-stopped
+	end()
 	if _, err := os.Stat(filepath.Join(other, "b")); err == nil {
 		t.Error("something was written to another folder than the granted one")
 	}
