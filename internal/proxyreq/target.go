@@ -136,9 +136,6 @@ func ParseRule(s string) (Rule, error) {
 // Wild reports whether the rule is a wildcard.
 func (r Rule) Wild() bool { return r.below != "" }
 
-// Target is the target of a rule without a wildcard.
-func (r Rule) Target() Target { return r.target }
-
 // Allows reports whether t is what the rule is for.
 func (r Rule) Allows(t Target) bool {
 	if r.below != "" {
