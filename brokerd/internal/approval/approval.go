@@ -133,9 +133,19 @@ func (d *Desk) load(name string, floor time.Time) error {
 	if err != nil {
 		return err
 	}
-	d.live[h.Approval.Approval] = newItem(h, len(b), e)
-	d.bytes += len(b)
+	size, err := sizeOf(h)
+	if err != nil {
+		return err
+	}
+	d.live[h.Approval.Approval] = newItem(h, size, e)
+	d.bytes += size
 	return nil
+}
+
+// sizeOf is what an approval adds to a list of them.
+func sizeOf(h *Held) (int, error) {
+	b, err := strict.Marshal(&h.Approval)
+	return len(b), err
 }
 
 func newItem(h *Held, size int, e expiry) *item {
@@ -165,14 +175,18 @@ func (d *Desk) Hold(a proto.Approval, call proto.Call, canonical string) (*Held,
 	if err != nil {
 		return nil, err
 	}
-	if len(d.live) >= d.most || d.bytes+len(b) > maxBytes {
+	size, err := sizeOf(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.live) >= d.most || d.bytes+size > maxBytes {
 		return nil, ErrFull
 	}
 	if err := durable.WriteFile(d.root, fileName(a.Approval), b, 0o600); err != nil {
 		return nil, fmt.Errorf("an approval cannot be made durable: %w (see runbook: brokerd-state)", err)
 	}
-	d.live[a.Approval] = newItem(h, len(b), e)
-	d.bytes += len(b)
+	d.live[a.Approval] = newItem(h, size, e)
+	d.bytes += size
 	d.tell(&a)
 	return h, nil
 }

@@ -64,6 +64,7 @@ type Book struct {
 	open      map[string]*Open
 	finals    recent[*Final]
 	approvals recent[proto.Answered]
+	burnt     recent[bool]
 }
 
 // NewBook is the book of an empty log.
@@ -136,11 +137,18 @@ func (b *Book) Raise(id proto.CallID) bool {
 	return true
 }
 
-// Seen reports whether id, or a later one of its session, was seen.
+// Seen reports whether id, or a later one of its session, was seen, or id burnt.
 func (b *Book) Seen(id proto.CallID) bool {
 	h, ok := b.highest[id.Session]
-	return ok && !Later(id, h)
+	return ok && !Later(id, h) || b.Burnt(id)
 }
+
+// Burnt reports whether an id was burnt.
+func (b *Book) Burnt(id proto.CallID) bool { return b.burnt.get(id.String()) }
+
+// Burn makes an id count as seen that no call ever had. Only the newest are
+// remembered: enough for a call that is on its way while somebody asks for it.
+func (b *Book) Burn(id proto.CallID) { b.burnt.put(id.String(), true) }
 
 // Open gives the calls without an end.
 func (b *Book) Open() map[string]*Open { return b.open }

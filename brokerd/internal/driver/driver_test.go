@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"boxmaker/brokerd/internal/policy"
 	"boxmaker/internal/proto"
 
 	"github.com/google/go-cmp/cmp"
@@ -222,6 +223,25 @@ func TestARunIsEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A runnerd that does not end a call in its time holds nobody up for ever.
+func TestARunnerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := setUp(t)
+		w.grant("05-read.toml", grantRead+"[limits]\ntime = \"5s\"\n")
+		w.runner.set(func(ctx context.Context, _ policy.Spec) (Ran, error) {
+			<-ctx.Done()
+			return Ran{}, context.Cause(ctx)
+		})
+		before := time.Now()
+		if r := w.call(read("s/1/1/0", "/data/a")); r.Outcome != proto.CallUnknown {
+			t.Errorf("%+v", r)
+		}
+		if took := time.Since(before); took != 5*time.Second+doorGrace {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 func TestHaltAndResume(t *testing.T) {

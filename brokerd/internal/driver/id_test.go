@@ -65,6 +65,9 @@ func TestNeverIsNever(t *testing.T) {
 			if err != nil || !cmp.Equal(m, proto.Message(&proto.Unknown{ID: "s/1/1/0", Never: true})) {
 				t.Fatalf("%+v %v", m, err)
 			}
+			if m, err := ask(w); err != nil || !m.(*proto.Unknown).Never {
+				t.Errorf("asked again: %+v %v", m, err)
+			}
 			if r := w.call(read("s/1/1/0", "/data/a")); r.Code != proto.CodeReplayedCall || w.runner.count("s/1/1/0") != 0 {
 				t.Errorf("%+v", r)
 			}

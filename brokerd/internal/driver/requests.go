@@ -142,8 +142,11 @@ func (d *Driver) find(id string) (*entry, proto.Message, error) {
 		return nil, known.result, nil
 	}
 	// The call itself may still be under way to us: from now on it comes too late.
-	never := d.cfg.Book.Raise(parsed)
-	return nil, &proto.Unknown{ID: id, Never: never}, nil
+	if d.cfg.Book.Seen(parsed) && !d.cfg.Book.Burnt(parsed) {
+		return nil, &proto.Unknown{ID: id}, nil
+	}
+	d.cfg.Book.Burn(parsed)
+	return nil, &proto.Unknown{ID: id, Never: true}, nil
 }
 
 // Cancel ends a call, and gives what came of it.
@@ -174,7 +177,7 @@ func (d *Driver) Confirm(id string) error {
 
 // Halt denies everything from now on, ends what runs and withdraws what waits.
 func (d *Driver) Halt(reason, by string) error {
-	return d.setHalt(haltState{true, reason}, by)
+	return d.setHalt(haltState{true, clip(reason, 1<<10)}, by)
 }
 
 // Resume ends a halt.

@@ -64,8 +64,15 @@ func (d *Driver) run(ctx context.Context, e *entry) {
 		e.runErr = err
 		return
 	}
+	ctx, cancel := d.bound(ctx, e)
+	defer cancel()
 	e.ran, e.runErr = d.cfg.Runner.Run(ctx, e.permit, door, values)
 	e.report = closed()
+}
+
+// bound ends the wait for a runnerd that does not end the call in its time.
+func (d *Driver) bound(ctx context.Context, e *entry) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeLimit(e.facts.Grant)+doorGrace, errors.New("runnerd did not end the call in its time"))
 }
 
 func (d *Driver) secret(name string) (secret.Text, error) {
@@ -153,6 +160,8 @@ func (d *Driver) preview(ctx context.Context, e *entry) {
 		return
 	}
 	defer leave()
+	ctx, cancel := d.bound(ctx, e)
+	defer cancel()
 	e.ran, e.runErr = d.cfg.Runner.Run(ctx, e.asks.Preview, "", []proto.LaunchSecret{})
 }
 
