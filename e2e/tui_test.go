@@ -137,7 +137,7 @@ func steps() []step {
 		{"taken away", func(x *tmux) { x.keys("C-c") }, "─\n>\n", nil},
 		{"what was typed before", func(x *tmux) { x.keys("Up", "Up") }, "> what are roles?", nil},
 		{"back to the draft", func(x *tmux) { x.keys("Down", "Down") }, "─\n>\n", nil},
-		{"commands", func(x *tmux) { x.text("/") }, "/transcript", nil},
+		{"commands", func(x *tmux) { x.text("/") }, "/sessions", nil},
 		{"completed", func(x *tmux) { x.text("exp"); x.keys("Tab") }, "> /export", nil},
 		{"exported", line("saved.md"), "saved.md,", nil},
 		{"not twice", line("/export saved.md"), "export-exists", nil},
