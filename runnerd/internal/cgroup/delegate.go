@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A hierarchy is one of those that are mounted here.
@@ -155,6 +158,7 @@ func (b *Base) unified(dir, name string, uid int) error {
 // delegate makes dir/name and dir/name/self, gives them to uid and moves this
 // process there, so that it and its children are inside what is delegated.
 func delegate(dir, name string, uid int) error {
+	prune(dir, name)
 	base := filepath.Join(dir, name)
 	for _, d := range []string{base, filepath.Join(base, self)} {
 		if err := os.Mkdir(d, 0o755); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // as all control groups
@@ -172,6 +176,24 @@ func delegate(dir, name string, uid int) error {
 		return fmt.Errorf("cgroup: this process may not move to %s: %w", base, err)
 	}
 	return nil
+}
+
+// old is the age from which the empty folder of another home is taken for one
+// that nobody uses: a younger one may be about to be.
+const old = time.Hour
+
+// prune removes the folders of homes that are gone. One with a process in it
+// cannot be removed, so that nothing that is used is lost.
+func prune(dir, name string) {
+	all, _ := filepath.Glob(filepath.Join(dir, "boxmaker-*"))
+	for _, base := range all {
+		info, err := os.Stat(base)
+		if filepath.Base(base) == name || err != nil || time.Since(info.ModTime()) < old {
+			continue
+		}
+		_ = unix.Rmdir(filepath.Join(base, self))
+		_ = unix.Rmdir(base)
+	}
 }
 
 // Paths gives the folders that have to stay visible, by name.
