@@ -102,19 +102,17 @@ func Launch(s policy.Spec, door string, secrets []proto.LaunchSecret) (*proto.La
 		l.Secrets = []proto.LaunchSecret{}
 	}
 	l.Limits.Output = tool.MaxDocument(limit)
-	writable := map[string]bool{}
-	for _, p := range s.Write {
-		if !writable[p] {
-			l.Mounts = append(l.Mounts, proto.Mount{Path: p, Write: true})
+	seen := map[string]bool{}
+	mount := func(paths []string, write bool) {
+		for _, p := range paths {
+			if !seen[p] {
+				l.Mounts = append(l.Mounts, proto.Mount{Path: p, Write: write})
+			}
+			seen[p] = true
 		}
-		writable[p] = true
 	}
-	for _, p := range s.Read {
-		if _, there := writable[p]; !there {
-			l.Mounts = append(l.Mounts, proto.Mount{Path: p})
-		}
-		writable[p] = writable[p]
-	}
+	mount(s.Write, true) // first: what may be written may be read too
+	mount(s.Read, false)
 	return l, nil
 }
 

@@ -49,7 +49,6 @@ type Group struct {
 	ones    []string // folders of version 1
 	back    []string // where a thread that went into ones goes back to
 	memory  string   // the one with the memory limit; may be empty
-	limits  bool
 }
 
 // Make makes the group of a call. A limit of 0 is none.

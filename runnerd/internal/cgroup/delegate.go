@@ -180,7 +180,7 @@ func delegate(dir, name string, uid int) error {
 
 // old is the age from which the empty folder of another home is taken for one
 // that nobody uses: a younger one may be about to be.
-const old = time.Hour
+const old = 5 * time.Minute
 
 // prune removes the folders of homes that are gone. One with a process in it
 // cannot be removed, so that nothing that is used is lost.

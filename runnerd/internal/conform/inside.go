@@ -246,7 +246,7 @@ func identity(t *testing.T, w *World) {
 	zero := "0000000000000000"
 	said := w.Says(t, l)
 	// An ordinary user cannot give up groups; only the own one has a name inside.
-	if g := said["Groups"]; g != "" && (os.Getuid() == 0 || strings.Trim(g, "1000,65534") != "") {
+	if g := said["Groups"]; g != "" && (os.Getuid() == 0 || strings.Trim(strings.NewReplacer("1000", "", "65534", "").Replace(g), ",") != "") {
 		t.Errorf("groups %s", g)
 	}
 	expect(t, said, map[string]string{
