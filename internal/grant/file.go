@@ -30,8 +30,7 @@ type file struct {
 	Secrets  secrets                `toml:"secrets"`
 	Userland userland               `toml:"userland"`
 
-	own      []string       // Boxmaker's own folders
-	lines    map[string]int // of the keys
+	own      []string // Boxmaker's own folders
 	warnings []Problem
 }
 

@@ -72,7 +72,7 @@ func (f *file) grant(id, hash string) *Grant {
 		g.MaxTaint = proto.ClassPrivate
 	}
 	for _, in := range f.Secrets.Inject {
-		g.Secrets.Inject = append(g.Secrets.Inject, Inject{Name: in.Name, Host: in.Host, Header: in.Header, Prefix: in.Prefix})
+		g.Secrets.Inject = append(g.Secrets.Inject, Inject(in))
 	}
 	if g.Userland.Kind == "" {
 		g.Userland.Kind = proto.UserlandNone

@@ -291,6 +291,9 @@ func TestPreviewOnlyReads(t *testing.T) {
 	}
 }
 
+func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+func encode(from any) ([]byte, error)    { return json.Marshal(from) }
+
 // There is no way to read a decision from bytes: it has one method, and what
 // decoders make of it denies.
 func TestNoDecoding(t *testing.T) {
@@ -299,7 +302,7 @@ func TestNoDecoding(t *testing.T) {
 	}
 	for _, text := range []string{`{}`, `{"p":{}}`, `{"P":{"spec":{}}}`, `{"p":{"ref":{"head":{"n":1}},"spec":{"Call":"x"}}}`} {
 		var d Decision
-		err := json.Unmarshal([]byte(text), &d)
+		err := decode(text, &d)
 		if _, spend := d.Spend(); !errors.Is(spend, ErrDenied) {
 			t.Errorf("%s: %v, %v", text, err, spend)
 		}
@@ -314,7 +317,7 @@ func TestNoDecoding(t *testing.T) {
 			t.Errorf("through gob: %v", err)
 		}
 	}
-	if text, err := json.Marshal(a.Decision); err == nil && strings.Contains(string(text), "notes") {
+	if text, err := encode(a.Decision); err == nil && strings.Contains(string(text), "notes") {
 		t.Errorf("a decision shows what it holds: %s", text)
 	}
 }

@@ -64,9 +64,7 @@ func expiry(g *grant.Grant, now time.Time) string {
 // about names what a grant reaches, and which arguments it bounds.
 func about(g *grant.Grant) string {
 	var parts []string
-	for _, p := range g.Paths.Read {
-		parts = append(parts, p)
-	}
+	parts = append(parts, g.Paths.Read...)
 	for _, p := range g.Paths.Write {
 		parts = append(parts, p+" (write)")
 	}
