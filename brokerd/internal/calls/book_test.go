@@ -99,6 +99,22 @@ func TestBookRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+// An id that was refused as replayed need not be one that ran: an earlier one may
+// still come.
+func TestARefusedReplayIsNoUse(t *testing.T) {
+	b := NewBook()
+	replay := decision("s/1/5/0", proto.VerdictDeny)
+	replay.Code = proto.CodeReplayedCall
+	for _, r := range []proto.AuditRecord{replay, decision("s/1/1/0", proto.VerdictAllow)} {
+		if err := b.Fold(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Final("s/1/5/0") != nil || b.Open()["s/1/1/0"] == nil {
+		t.Error("the replay counts as the call")
+	}
+}
+
 func TestSeen(t *testing.T) {
 	b := NewBook()
 	id := func(s string) proto.CallID {
