@@ -27,6 +27,8 @@ func maskApproval(s string) string {
 		// The length of the home's path decides where these are cut or broken.
 		{`(?m)^([*✓✗]) (\w+) \{.*?( → .*)?$`, "$1 $2 <arguments>$3"},
 		{"(?s)\n```\n.*?\n```\n", "\n<result>\n"},
+		{`(?m)^(CODE00  \w+  ).*$`, "$1<argument>"},
+		{`(?m)^[✓✗] \w+ \(CODE00\) was .*\n\n`, ""}, // it may come before the result or after it
 		{`/\S*?/workspace`, "<workspace>"},
 	} {
 		s = regexp.MustCompile(m.re).ReplaceAllString(s, m.to)
@@ -83,8 +85,10 @@ func TestChatApprovals(t *testing.T) {
 			}
 			x.text("A")
 			x.settled("The tool says")
+			x.settled("was approved by")
 			x.keys("C-c") // what was typed on
-			shot("approved", "was approved by")
+			x.settled("─\n>\n")
+			fmt.Fprintf(&all, "=== approved\n%s", tail(maskApproval(x.screen())))
 			if b, err := os.ReadFile(filepath.Join(s.Layout.Workspace, "list.txt")); err != nil || string(b) != "oats\nbread\n" {
 				t.Errorf("after it the file is %q, %v", b, err)
 			}
@@ -94,19 +98,30 @@ func TestChatApprovals(t *testing.T) {
 			x.still("‖ ")
 			line("/deny " + strings.ToLower(s.WaitApproval().Code))
 			x.settled("I will not try")
-			shot("denied", "denied-by-owner")
+			x.settled("was denied by")
+			fmt.Fprintf(&all, "=== denied\n%s", tail(maskApproval(x.screen())))
 
 			x.fresh()
 			line("run uname -r")
 			x.still("‖ ")
 			s.Answer(s.WaitApproval(), proto.VerdictDenied)
 			x.settled("I will not try")
-			shot("denied elsewhere", "denied-by-owner")
+			x.settled("was denied by")
+			fmt.Fprintf(&all, "=== denied elsewhere\n%s", tail(maskApproval(x.screen())))
 			line("/quit")
 			x.settled("Go on later with")
 			compareApprovals(t, width, all.String())
 		})
 	}
+}
+
+// tail leaves the end of the frame and what follows: what is above has scrolled
+// by as much as the lines that are masked.
+func tail(screen string) string {
+	if i := strings.LastIndex(screen, "└─"); i >= 0 {
+		return screen[i:]
+	}
+	return screen
 }
 
 func compareApprovals(t *testing.T, width int, got string) {

@@ -54,6 +54,7 @@ type asking struct {
 	shown time.Time // when it appeared; zero: it is of another session, or was not shown yet
 	width int       // of the window then
 	sent  bool      // the answer is under way
+	over  bool      // its call has a result; brokerd's word on how it ended is on its way
 	stale time.Time // brokerd came back then, and has not named it since
 }
 
@@ -220,16 +221,24 @@ func (m *Model) unreachable(e *proto.Asked) {
 func (m *Model) forget() {
 	for _, k := range slices.Clone(m.over.asks) {
 		if !k.stale.IsZero() && m.cfg.Now().Sub(k.stale) > forgotten {
-			m.drop(k, m.sc.Dim("("+term.Line(k.a.Tool)+", "+term.Line(k.a.Code)+", waits no more)"))
+			why := m.sc.Dim("(" + term.Line(k.a.Tool) + ", " + term.Line(k.a.Code) + ", waits no more)")
+			if k.over {
+				why = ""
+			}
+			m.drop(k, why)
 		}
 	}
 }
 
-// settled drops the approval of a call that has its result.
+// settled ends the approval of a call that has its result. loopd and brokerd
+// tell by ways of their own, so that the end may be told after it.
 func (m *Model) settled(call string) {
 	for _, k := range slices.Clone(m.over.asks) {
 		if k.a.Call == call {
-			m.drop(k, "")
+			k.over, k.sent, k.stale = true, true, m.cfg.Now()
+			if m.over.focus == k.a.Approval {
+				m.over.focus, m.over.note = "", ""
+			}
 		}
 	}
 }
@@ -332,7 +341,7 @@ func (m *Model) showAll() {
 func (m *Model) askLines() []string {
 	var out []string
 	for _, k := range m.over.asks {
-		if k.a.Session != m.cfg.Session || k.shown.IsZero() {
+		if k.a.Session != m.cfg.Session || k.shown.IsZero() || k.over {
 			continue
 		}
 		head, end := "‖ "+term.Line(k.a.Tool)+" ("+term.Line(k.a.Code)+") waits", " for you · Ctrl-X answers · "+m.left(k.a.Expires)
