@@ -31,7 +31,7 @@ func listening(t *testing.T, pid int) map[string]string {
 	for _, family := range []string{"net/tcp", "net/tcp6"} {
 		table := proc(pid, family)
 		if table == "" {
-			t.Fatalf("/proc/%d/%s can't be read", pid, family)
+			t.Fatalf("/proc/%d/%s of %s can't be read", pid, family, proc(pid, "comm"))
 		}
 		for line := range strings.Lines(table) {
 			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" {
@@ -92,6 +92,7 @@ func TestCase_P57_NoTCPListener(t *testing.T) {
 			s := stack.New(t)
 			c.set(s)
 			s.Up()
+			s.WaitTools() // the container that runnerd tries is gone
 			answered(t, s, "chat-a", "What time is it?")
 			looked := map[string]bool{}
 			for _, p := range stack.Processes(s.Home) {
