@@ -2,6 +2,7 @@ package grant
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,16 @@ func Own(l config.Layout) []string {
 		l.Config, l.Grants, l.Sessions, l.Run, l.Log, l.Audit, l.Broker, l.Secrets, l.Keys, l.Anchors,
 		filepath.Join(l.Home, "prompts"), filepath.Join(l.Home, "measure"),
 	})
+}
+
+// programs is the folder that this program was started from; the others lie
+// beside it. Nil if the kernel does not say.
+func programs() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return resolved([]string{filepath.Dir(self)})
 }
 
 // Problems gives all that there is to say about the files at a time, in their
