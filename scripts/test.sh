@@ -61,7 +61,7 @@ run() {
 	say "tests of the tools"
 	go -C tools test -json ./... || rc=1
 	say "walls and whole-system tests"
-	[ "${#whole[@]}" = 0 ] || CGO_ENABLED=0 go test -json -count=1 -timeout 15m "${whole[@]}" || rc=1
+	[ "${#whole[@]}" = 0 ] || CGO_ENABLED=0 go test -json -count=1 -timeout 30m "${whole[@]}" || rc=1
 	return "$rc"
 }
 rc=0
