@@ -251,3 +251,23 @@ func TestP62ResultsCarryTheHeadOfTheLog(t *testing.T) {
 		last = r.Head.N
 	}
 }
+
+// A stop closes the connection to runnerd, which is an error of its own.
+func TestARunWhoseConnectionIsClosedByAStop(t *testing.T) {
+	w := setUp(t)
+	running := make(chan string, 1)
+	w.runner.set(func(ctx context.Context, s policy.Spec) (Ran, error) {
+		running <- s.Call
+		<-ctx.Done()
+		return Ran{}, context.Cause(ctx)
+	})
+	done := make(chan *proto.CallResult)
+	go func() { done <- w.call(read("s/1/1/0", "/data/a")) }()
+	<-running
+	if _, err := w.d.Cancel(t.Context(), "s/1/1/0"); err != nil {
+		t.Error(err)
+	}
+	if r := <-done; r.Outcome != proto.CallFailed || r.Code != proto.CodeStopped {
+		t.Errorf("%+v", r)
+	}
+}
