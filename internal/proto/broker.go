@@ -94,7 +94,7 @@ type FindTools struct {
 type ToolInfo struct {
 	Name   string `json:"name"`
 	Line   string `json:"line"`
-	Schema string `json:"schema"` // JSON text
+	Schema string `json:"schema"` // JSON text; empty: not shown in this answer
 }
 
 // ToolList answers [FindTools].

@@ -13,11 +13,16 @@ import (
 	"boxmaker/internal/tool"
 )
 
-// maxFound is how many tools find_tool gives: a model reads all of them.
-const maxFound = 8
+// What find_tool gives at most with schemas, and looks at of a query. A model
+// reads all of it, at each search.
+const (
+	maxShown   = 3
+	maxSchemas = 1800 // bytes of schemas, beside the first
+	maxWords   = 24
+)
 
-// find gives the tools that some grant permits, those that fit the query best
-// first; all of them for a query without words.
+// find gives the tools that some grant permits: those that fit the query best
+// with a schema, the others by their names and lines.
 func (s *server) find(m *proto.FindTools) (proto.Message, error) {
 	set, err := s.cfg.Grants()
 	if err != nil {
@@ -29,11 +34,24 @@ func (s *server) find(m *proto.FindTools) (proto.Message, error) {
 			granted = append(granted, t)
 		}
 	}
-	list := &proto.ToolList{Tools: []proto.ToolInfo{}}
-	for _, t := range rank(granted, m.Query) {
-		list.Tools = append(list.Tools, proto.ToolInfo{Name: t.Name, Line: t.Line + places(set, t.Name, s.cfg.Now()), Schema: string(t.Schema)})
+	return &proto.ToolList{Tools: shown(granted, m.Query, func(name string) string { return places(set, name, s.cfg.Now()) })}, nil
+}
+
+// shown describes tools for a query; where tells the places of one.
+func shown(granted []*tool.Tool, query string, where func(name string) string) []proto.ToolInfo {
+	out := []proto.ToolInfo{}
+	order, whole := rank(granted, query)
+	size := 0
+	for i, t := range order {
+		info := proto.ToolInfo{Name: t.Name, Line: t.Line}
+		if schema := brief(t.Schema); i < whole && (i == 0 || size+len(schema) <= maxSchemas) {
+			info.Line += where(t.Name)
+			info.Schema = schema
+			size += len(schema)
+		}
+		out = append(out, info)
 	}
-	return list, nil
+	return out
 }
 
 // maxPlaces is how many places a tool's line names: a model has to read them.
@@ -72,25 +90,48 @@ func places(set grant.Set, name string, now time.Time) string {
 	return " Granted: " + strings.Join(all, ", ")
 }
 
-// rank orders tools by how many words of the query they have, and where: in the
-// name, the line, or the schema.
-func rank(all []*tool.Tool, query string) []*tool.Tool {
+// rank orders tools by how well they fit a query. The first whole of them fit
+// well: they have at least half the points of the best.
+func rank(all []*tool.Tool, query string) (order []*tool.Tool, whole int) {
 	words := split(query)
-	points := map[string]int{}
-	var found []*tool.Tool
+	words = words[:min(len(words), maxWords)]
+	points, best := score(all, slices.DeleteFunc(slices.Clone(words), func(w string) bool { return dull(w) || strings.HasPrefix(w, "file") }))
+	if best == 0 { // "files" alone
+		points, best = score(all, slices.DeleteFunc(words, dull))
+	}
+	order = slices.Clone(all)
+	slices.SortStableFunc(order, func(a, b *tool.Tool) int { return cmp.Compare(points[b.Name], points[a.Name]) })
+	if best == 0 && len(order) > maxShown { // names first: it can ask for one by its name
+		return order, 0
+	}
+	for whole < min(len(order), maxShown) && 2*points[order[whole].Name] >= best {
+		whole++
+	}
+	return order, whole
+}
+
+// score gives points for words, and where they are: in the name, the line, or
+// the schema.
+func score(all []*tool.Tool, words []string) (points map[string]int, best int) {
+	points = map[string]int{}
 	for _, t := range all {
 		for _, w := range words {
 			points[t.Name] += 6*has(t.Name, w) + 3*has(t.Line, w) + has(string(t.Schema), w)
 		}
-		if points[t.Name] > 0 || len(words) == 0 {
-			found = append(found, t)
-		}
+		best = max(best, points[t.Name])
 	}
-	if len(found) == 0 { // better all than none: a small model seldom asks twice
-		found = slices.Clone(all)
+	return points, best
+}
+
+// dull reports whether a word of a query says nothing about a tool: all of them
+// have it, or none is meant by it.
+func dull(word string) bool {
+	switch word {
+	case "a", "an", "the", "my", "me", "to", "of", "for", "in", "on", "and", "or", "with", "by", "from", "is", "it", "tool", "tools", "all", "any":
+		return true
+	default:
+		return false
 	}
-	slices.SortStableFunc(found, func(a, b *tool.Tool) int { return cmp.Compare(points[b.Name], points[a.Name]) })
-	return found[:min(len(found), maxFound)]
 }
 
 // has is 2 for a whole word of the text, 1 for the start of one, 0 for neither.

@@ -65,16 +65,31 @@ func file(name string) string {
 	return strings.TrimRight(string(b), "\n")
 }
 
-// FormatTools writes what the model reads as the result of find_tool. The text
-// of the tools is not neutralised here.
+// FormatTools writes what the model reads as the result of find_tool: tools with
+// their schemas first, then the names of those that have none here. The text of
+// the tools is not neutralised here.
 func FormatTools(tools []proto.ToolInfo) string {
 	if len(tools) == 0 {
 		return "No tool fits. Try other words once; if that finds nothing either, tell your owner that you have no tool for it."
 	}
-	var b strings.Builder
-	b.WriteString("Run one of these with call_tool.\n")
+	var whole, named strings.Builder
 	for _, t := range tools {
-		fmt.Fprintf(&b, "\n%s: %s\narguments: %s\n", t.Name, strings.Join(strings.Fields(t.Line), " "), t.Schema)
+		line := strings.Join(strings.Fields(t.Line), " ")
+		if t.Schema == "" {
+			fmt.Fprintf(&named, "%s: %s\n", t.Name, line)
+		} else {
+			fmt.Fprintf(&whole, "\n%s: %s\narguments: %s\n", t.Name, line, t.Schema)
+		}
 	}
-	return strings.TrimRight(b.String(), "\n")
+	text := whole.String()
+	if text != "" {
+		text = "Run one of these with call_tool.\n" + text
+	}
+	if named.Len() > 0 {
+		if text != "" {
+			text += "\n"
+		}
+		text += "There are also these. To see the arguments of one, call find_tool with its name.\n" + named.String()
+	}
+	return strings.TrimRight(text, "\n")
 }

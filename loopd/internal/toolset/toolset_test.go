@@ -198,8 +198,11 @@ func TestClock(t *testing.T) {
 func TestFormatTools(t *testing.T) {
 	golden(t, "found.txt", FormatTools([]proto.ToolInfo{
 		{Name: "read_file", Line: "Reads a text\nfile.", Schema: `{"type":"object","properties":{"path":{"type":"string"}}}`},
+		{Name: "run", Line: "Runs one\nprogram."},
 		{Name: "list_files", Line: "Lists a folder.", Schema: `{}`},
+		{Name: "shell", Line: "Runs a line."},
 	}))
+	golden(t, "named.txt", FormatTools([]proto.ToolInfo{{Name: "run", Line: "Runs one program."}, {Name: "shell", Line: "Runs a line."}}))
 	if got := FormatTools(nil); !strings.HasPrefix(got, "No tool fits.") {
 		t.Errorf("nothing found: %q", got)
 	}

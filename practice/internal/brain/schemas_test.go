@@ -2,6 +2,7 @@ package brain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,12 @@ func offer(granted string, names ...string) string {
 	for _, n := range names {
 		t := tool.Find(n)
 		fmt.Fprintf(&b, "\n%s: %s%s\narguments: %s\n", t.Name, t.Line, granted, t.Schema)
+	}
+	b.WriteString("\nThere are also these. To see the arguments of one, call find_tool with its name.\n")
+	for _, t := range tool.All() {
+		if !slices.Contains(names, t.Name) {
+			fmt.Fprintf(&b, "%s: %s\n", t.Name, t.Line)
+		}
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
@@ -52,7 +59,11 @@ func TestRealSchemas(t *testing.T) {
 		t.Run(c.ask+c.granted, func(t *testing.T) {
 			b := New()
 			req := ask(c.ask)
-			r := b.Reply(then(req, b.Reply(req), offer(c.granted, all...)))
+			names := all
+			if c.name != "shell" && c.name != "run" { // as brokerd does it: those that fit, the others by name
+				names = []string{c.name}
+			}
+			r := b.Reply(then(req, b.Reply(req), offer(c.granted, names...)))
 			if len(r.Calls) != 1 || r.Calls[0].Name != "call_tool" {
 				t.Fatalf("called %q, said %q", calls(r), r.Content)
 			}
@@ -82,5 +93,25 @@ func TestAsksForThePath(t *testing.T) {
 		if len(r.Calls) != 0 || !strings.Contains(r.Content, "whole path, beginning with `/`") {
 			t.Errorf("%s: called %q, said %q", message, calls(r), r.Content)
 		}
+	}
+}
+
+// A tool that is only named is asked for by its name, once.
+func TestAsksForTheArguments(t *testing.T) {
+	b := New()
+	req := ask("recall the rent")
+	first := b.Reply(req)
+	req = then(req, first, offer(" Granted: /home/me/Boxmaker", "read_file"))
+	second := b.Reply(req)
+	if got := calls(second); !strings.Contains(got, `find_tool{"query":"search_files"}`) {
+		t.Fatalf("called %s", got)
+	}
+	third := b.Reply(then(req, second, offer(" Granted: /home/me/Boxmaker", "search_files")))
+	if got := calls(third); !strings.Contains(got, "call_tool") || !strings.Contains(got, "/home/me/Boxmaker") {
+		t.Errorf("called %s", got)
+	}
+	third = b.Reply(then(req, second, offer("", "read_file")))
+	if got := calls(third); strings.Contains(got, "find_tool") {
+		t.Errorf("asks again and again: %s", got)
 	}
 }

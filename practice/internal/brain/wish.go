@@ -74,6 +74,12 @@ func (t *turn) findAndCall(w wish) gen.Reply {
 	for _, name := range w.tools {
 		for i := range offers {
 			if offers[i].name == name {
+				if !offers[i].schema && len(looked) == 1 && strings.Contains(answer.result, "call find_tool with its name") {
+					return gen.Reply{
+						Reasoning: fmt.Sprintf("find_tool names `%s` and does not show its arguments. I ask for them.", name),
+						Calls:     []gen.Use{{Name: "find_tool", Arguments: (&found{}).arguments([]arg{{"query", name}}, "")}},
+					}
+				}
 				if p, ok := offers[i].lacks(w.args); ok {
 					return askPath(w, p)
 				}
