@@ -269,3 +269,75 @@ func TestChatSurvives(t *testing.T) {
 	x.keys("C-d")
 	x.settled("Go on later with")
 }
+
+// TestChatFollows: turns that are asked for elsewhere appear in an idle chat, once,
+// and a loopd that goes away is a line there too.
+func TestChatFollows(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("NOT RUN: there is no tmux here, which the chat is tested in")
+	}
+	s := stack.New(t)
+	s.Must("", "init", "--practice")
+	s.Set("bxctl.toml", "practice", "args", []string{"-gen-tps", "100"})
+	s.Up()
+	x := newTmux(t, s, 80)
+	all := func() string { return x.run("capture-pane", "-p", "-S", "-") }
+	see := func(want string, times int) {
+		t.Helper()
+		x.s.WaitUntil(fmt.Sprintf("the screen with %q", want), func() bool { return strings.Count(all(), want) == times })
+	}
+	x.text("bxctl chat --session chat-both")
+	x.keys("Enter")
+	x.settled("practice model · ")
+
+	s.Must("", "ask", "--session", "chat-both", "what are roles?") // the session begins elsewhere
+	see("from bxctl ask", 1)
+	see("> what are roles?", 1)
+	x.settled("context")
+	x.text("what is a slot?")
+	x.keys("Enter")
+	see("> what is a slot?", 1)
+	x.settled("context")
+	s.Must("", "ask", "--session", "chat-both", "what time is it?")
+	see("from bxctl ask", 2)
+	see("✓ clock", 1)
+	x.settled("context")
+
+	if !s.Kill("loopd") {
+		t.Fatal("loopd does not run")
+	}
+	see("loopd does not answer; what you send waits until it is back", 1)
+	see("(loopd is back)", 1)
+	s.Must("", "ask", "--session", "chat-both", "what is an epoch?")
+	see("> what is an epoch?", 1)
+	x.settled("context")
+
+	// A chat that joins a running turn keeps it when loopd goes away.
+	long := s.Command(t.Context(), "ask", "--session", "chat-both", "say 300 words")
+	if err := long.Start(); err != nil {
+		t.Fatal(err)
+	}
+	see("the box holds", 1)
+	x.keys("C-d")
+	see("Go on later with", 1)
+	x.text("clear; bxctl chat --session chat-both")
+	x.keys("Enter")
+	see("── session chat-both", 1)
+	see("> say 300 words", 1)
+	see("the box holds", 1)
+	if !s.Kill("loopd") {
+		t.Fatal("loopd does not run")
+	}
+	see("loopd is away", 1)
+	see("(loopd is back; going on)", 1)
+	if err := long.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	x.settled("context")
+	see("> say 300 words", 1)
+	if !strings.Contains(all(), "tokens written") {
+		t.Error("the turn's end is not shown")
+	}
+	x.keys("C-d")
+	see("Go on later with", 1)
+}

@@ -31,7 +31,7 @@ func loopRequests() []example[Message] {
 			&Submit{Session: "chat-20260304-1", Origin: "o-Zx81_q", Text: "list my notes\n\"ü\" \\ 😀 \u2028 <b>&", Surface: SurfaceChat},
 			&Submit{Session: "s", Origin: "o", Surface: SurfaceAsk},
 		},
-		{&Watch{Session: "chat-20260304-1", After: 12, Follow: true}, &Watch{Session: "s"}},
+		{&Watch{Session: "chat-20260304-1", After: 12, Follow: true, Epoch: 2}, &Watch{Session: "s"}},
 		{&Stop{Session: "mm-abcdefghijklmnopqrstuvwxyz"}, &Stop{Session: "s"}},
 		{&ListSessions{Prefix: "chat-", Limit: 20}, &ListSessions{}},
 		{&GetSession{Session: "heartbeat"}, &GetSession{Session: "s"}},
@@ -43,7 +43,8 @@ func loopEvents() []example[Message] {
 	return []example[Message]{
 		{&Accepted{Record: 17, Queued: 2, Known: true}, &Accepted{}},
 		{
-			&Past{Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`},
+			&Past{Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`,
+				Origin: "bx-1", Surface: SurfaceAsk, Call: exCall, Outcome: CallDenied, Code: CodeNoGrant, Class: ClassPublic, MS: 3},
 			&Past{Time: exTime, Role: "user"},
 		},
 		{&Waiting{Reason: WaitSlot, Ahead: 3}, &Waiting{Reason: WaitModel}},

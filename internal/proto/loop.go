@@ -61,10 +61,11 @@ type Submit struct {
 // connection or with [Error].
 type Watch struct {
 	Session string `json:"session"`
-	After   int64  `json:"after,omitzero"` // record number in the newest epoch; 0 gives all
+	After   int64  `json:"after,omitzero"` // record number in Epoch; 0 gives all
 	// Follow keeps the stream open for live events. Without it the stream ends
 	// with [SessionDetail] after the past records.
 	Follow bool `json:"follow,omitzero"`
+	Epoch  int  `json:"epoch,omitzero"` // of After: later ones are given whole; 0 is the newest
 }
 
 // Stop ends the running turn of a session. Queued messages stay queued.
@@ -103,6 +104,15 @@ type Past struct {
 	Thinking string `json:"thinking,omitzero"`
 	Tool     string `json:"tool,omitzero"` // of a call or a result
 	Args     string `json:"args,omitzero"`
+	// Origin and Surface say whose message, or the end of whose turn, it is.
+	Origin  string  `json:"origin,omitzero"`
+	Surface Surface `json:"surface,omitzero"`
+	// Call is set for a call and for its result, the others for a result.
+	Call    string      `json:"call,omitzero"`
+	Outcome CallOutcome `json:"outcome,omitzero"`
+	Code    Code        `json:"code,omitzero"`
+	Class   Class       `json:"class,omitzero"`
+	MS      int64       `json:"ms,omitzero"`
 }
 
 // Waiting says that the turn waits, and for what.

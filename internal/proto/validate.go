@@ -11,9 +11,9 @@ func (m *Submit) Validate() error {
 	return errors.Join(CheckSession(m.Session), CheckToken(m.Origin), m.Surface.Validate())
 }
 
-// Validate checks the session id.
+// Validate checks the session id and the signs.
 func (m *Watch) Validate() error {
-	return errors.Join(CheckSession(m.Session), nonNegative(m.After))
+	return errors.Join(CheckSession(m.Session), nonNegative(m.After, int64(m.Epoch)))
 }
 
 // Validate checks the session id.
@@ -36,10 +36,28 @@ func (m *GetStatus) Validate() error { return nil }
 // Validate checks the signs.
 func (m *Accepted) Validate() error { return nonNegative(m.Record, int64(m.Queued)) }
 
-// Validate checks role and time.
+// Validate checks role, time, and what is there of identifiers and enums.
 func (m *Past) Validate() error {
 	_, err := ParseTime(m.Time)
-	return errors.Join(err, oneOf("role", m.Role, "user", "assistant", "tool", "turn"), nonNegative(m.Record, int64(m.Epoch)))
+	err = errors.Join(err, oneOf("role", m.Role, "user", "assistant", "tool", "turn"), nonNegative(m.Record, int64(m.Epoch), m.MS))
+	if m.Origin != "" {
+		err = errors.Join(err, CheckToken(m.Origin))
+	}
+	if m.Call != "" {
+		_, bad := ParseCallID(m.Call)
+		err = errors.Join(err, bad)
+	}
+	for _, v := range []struct {
+		set   bool
+		check func() error
+	}{
+		{m.Surface != "", m.Surface.Validate}, {m.Outcome != "", m.Outcome.Validate}, {m.Code != "", m.Code.Validate}, {m.Class != "", m.Class.Validate},
+	} {
+		if v.set {
+			err = errors.Join(err, v.check())
+		}
+	}
+	return err
 }
 
 // Validate checks the reason.

@@ -191,7 +191,7 @@ func (f Files) Past(ctx context.Context, id string, visit func(*proto.Past) erro
 				return err
 			}
 			sum.Add(r)
-			for _, p := range past(n, h, r) {
+			for _, p := range past(id, n, h, r) {
 				if err := visit(p); err != nil {
 					return err
 				}

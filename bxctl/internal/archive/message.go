@@ -31,26 +31,27 @@ func parse(raw []byte) message {
 
 // past shows a record as rows of the history: an assistant's message with
 // several calls gives several.
-func past(epoch int, h proto.Header, r proto.Record) []*proto.Past {
+func past(id string, epoch int, h proto.Header, r proto.Record) []*proto.Past {
 	p := proto.Past{Record: h.N, Epoch: epoch, Time: proto.Time(h.Time)}
 	switch r := r.(type) {
 	case *proto.User:
-		p.Role, p.Text = "user", parse(r.Message).Content
+		p.Role, p.Text, p.Origin, p.Surface = "user", parse(r.Message).Content, r.Origin, r.Surface
 	case *proto.Assistant:
 		m := parse(r.Message)
 		p.Role, p.Text, p.Thinking = "assistant", m.Content, m.Reasoning
-		return withCalls(p, m)
+		return withCalls(id, p, m)
 	case *proto.Tool:
 		p.Role, p.Text = "tool", parse(r.Message).Content
+		p.Call, p.Outcome, p.Code, p.Class, p.MS = r.Call, r.Outcome, r.Code, r.Class, r.MS
 	case *proto.TurnEnd:
-		p.Role, p.Text = "turn", string(r.Outcome)
+		p.Role, p.Text, p.Origin = "turn", string(r.Outcome), r.Origin
 	default:
 		return nil
 	}
 	return []*proto.Past{&p}
 }
 
-func withCalls(first proto.Past, m message) []*proto.Past {
+func withCalls(id string, first proto.Past, m message) []*proto.Past {
 	out := []*proto.Past{&first}
 	for i, c := range m.Calls {
 		p := &first
@@ -59,6 +60,7 @@ func withCalls(first proto.Past, m message) []*proto.Past {
 			out = append(out, p)
 		}
 		p.Tool, p.Args = c.Function.Name, c.Function.Arguments
+		p.Call = proto.CallID{Session: id, Epoch: first.Epoch, Record: first.Record, Index: i}.String()
 	}
 	return out
 }

@@ -20,6 +20,10 @@ type Item struct {
 	Text     string // of a call: the result
 	Thinking string
 	Call     *Call
+	Epoch    int   // where it stands
+	Record   int64 // in the epoch's log
+	Origin   string
+	Surface  proto.Surface // of a user's message
 }
 
 // A Call is a tool call and how it ended.
@@ -79,7 +83,11 @@ func (f Files) Before(ctx context.Context, id string, at Mark, n int) ([]Item, M
 			if err != nil {
 				return err
 			}
+			was := len(items)
 			items = appendItems(items, h, r)
+			for i := range items[was:] {
+				items[was+i].Epoch, items[was+i].Record = at.epoch, h.N
+			}
 			at.end = start
 			if _, user := r.(*proto.User); user && len(items) >= n {
 				return errEnough
@@ -107,7 +115,7 @@ func (f Files) Before(ctx context.Context, id string, at Mark, n int) ([]Item, M
 func appendItems(items []Item, h proto.Header, r proto.Record) []Item {
 	switch r := r.(type) {
 	case *proto.User:
-		return append(items, Item{Time: h.Time, Role: "user", Text: parse(r.Message).Content})
+		return append(items, Item{Time: h.Time, Role: "user", Text: parse(r.Message).Content, Origin: r.Origin, Surface: r.Surface})
 	case *proto.Assistant:
 		m := parse(r.Message)
 		for i := len(m.Calls) - 1; i >= 0; i-- {
@@ -126,7 +134,7 @@ func appendItems(items []Item, h proto.Header, r proto.Record) []Item {
 		if r.Outcome != proto.TurnAnswered {
 			text = strings.TrimSpace(string(r.Outcome) + ". " + r.Text)
 		}
-		return append(items, Item{Time: h.Time, Role: "turn", Text: text})
+		return append(items, Item{Time: h.Time, Role: "turn", Text: text, Origin: r.Origin})
 	default:
 		return items
 	}
@@ -167,33 +175,37 @@ func Join(items []Item) []Item {
 	return out
 }
 
-// FromPast makes items of what loopd tells, which does not know how calls ended.
+// FromPast makes items of what loopd tells.
 func FromPast(p *proto.Past) []Item {
 	t, err := proto.ParseTime(p.Time)
 	if err != nil {
 		t = time.Time{}
 	}
+	it := Item{Time: t, Role: p.Role, Text: p.Text, Epoch: p.Epoch, Record: p.Record, Origin: p.Origin, Surface: p.Surface}
 	switch p.Role {
 	case "tool":
-		return []Item{{Time: t, Role: "result", Text: p.Text}}
-	case "turn":
-		text := ""
-		if p.Text != string(proto.TurnAnswered) {
-			text = p.Text
+		it.Role = "result"
+		if p.Outcome != "" {
+			it.Call = &Call{ID: p.Call, Ended: true, Outcome: p.Outcome, Code: p.Code, Class: p.Class, MS: p.MS}
 		}
-		return []Item{{Time: t, Role: "turn", Text: text}}
+	case "turn":
+		if p.Text == string(proto.TurnAnswered) {
+			it.Text = ""
+		}
 	case "assistant":
 		var out []Item
 		if p.Text != "" || p.Thinking != "" {
-			out = append(out, Item{Time: t, Role: "assistant", Text: p.Text, Thinking: p.Thinking})
+			it.Thinking = p.Thinking
+			out = append(out, it)
 		}
 		if p.Tool != "" {
-			out = append(out, Item{Time: t, Role: "call", Call: &Call{Tool: p.Tool, Args: p.Args}})
+			it.Role, it.Text, it.Thinking = "call", "", ""
+			it.Call = &Call{Tool: p.Tool, Args: p.Args}
+			out = append(out, it)
 		}
 		return out
-	default:
-		return []Item{{Time: t, Role: p.Role, Text: p.Text}}
 	}
+	return []Item{it}
 }
 
 // Fill gives how many tokens the window of a session holds now, and how many it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,13 +59,18 @@ func TestBeforeGivesTheWhole(t *testing.T) {
 		t.Fatalf("%d items in %d pieces", len(whole), pieces)
 	}
 	if d := cmp.Diff([]Item{
-		{Role: "user", Text: "question 0 of 1"},
+		{Role: "user", Text: "question 0 of 1", Origin: "o-1-0", Surface: proto.SurfaceChat},
 		{Role: "assistant", Thinking: "hm"},
 		{Role: "call", Text: "noon", Call: &Call{ID: "chat-a/1/2/0", Tool: "clock", Args: "{}", Ended: true, Outcome: proto.CallOK, Class: proto.ClassPublic, MS: 7}},
 		{Role: "assistant", Text: "answer 0"},
-		{Role: "turn"},
-	}, whole[:5], cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Time" }, cmp.Ignore())); d != "" {
+		{Role: "turn", Origin: "o-1-0"},
+	}, whole[:5], cmp.FilterPath(func(p cmp.Path) bool {
+		return slices.Contains([]string{".Time", ".Epoch", ".Record"}, p.Last().String())
+	}, cmp.Ignore())); d != "" {
 		t.Error(d)
+	}
+	if it := whole[len(whole)-1]; it.Epoch != 2 || it.Record == 0 || whole[0].Epoch != 1 || whole[0].Record != 1 {
+		t.Errorf("places: %+v and %+v", whole[0], it)
 	}
 	for _, n := range []int{1, 3, 12, 100} {
 		got, pieces := read(n)
@@ -99,7 +105,7 @@ func TestJoinWithoutNames(t *testing.T) {
 		{Role: "assistant", Tool: "b", Args: "{}"},
 		{Role: "tool", Text: "of a"},
 		{Role: "tool", Text: "of b"},
-		{Role: "tool", Text: "of nothing"},
+		{Role: "tool", Text: "of nothing", Call: "c/1/2/9", Outcome: proto.CallDenied, Code: proto.CodeNoGrant, Class: proto.ClassPublic, MS: 3},
 		{Role: "assistant", Text: "so"},
 		{Role: "turn", Text: "answered"},
 		{Role: "turn", Text: "failed"},
@@ -111,7 +117,7 @@ func TestJoinWithoutNames(t *testing.T) {
 		{Role: "assistant", Text: "I look"},
 		{Role: "call", Text: "of a", Call: &Call{Tool: "a", Args: "{}"}},
 		{Role: "call", Text: "of b", Call: &Call{Tool: "b", Args: "{}"}},
-		{Role: "call", Text: "of nothing", Call: &Call{Tool: "a tool"}},
+		{Role: "call", Text: "of nothing", Call: &Call{ID: "c/1/2/9", Tool: "a tool", Ended: true, Outcome: proto.CallDenied, Code: proto.CodeNoGrant, Class: proto.ClassPublic, MS: 3}},
 		{Role: "assistant", Text: "so"},
 		{Role: "turn"},
 		{Role: "turn", Text: "failed"},

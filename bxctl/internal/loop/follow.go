@@ -2,42 +2,92 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
 )
 
-// behindAll is a record number that no log reaches: nothing past is told.
-const behindAll = 1 << 40
+// BehindAll is a record number that no log reaches: nothing past is told.
+const BehindAll = 1 << 40
 
-// Follow hands the events of the turn that runs in a session on, up to its end.
-// It does not try again when loopd goes away.
-func (c Client) Follow(ctx context.Context, session string, event func(proto.Message)) error {
-	conn, err := ipc.Dial(ctx, c.Path, proto.LoopEvents)
+// A Place is a record of a session.
+type Place struct {
+	Epoch  int
+	Record int64
+}
+
+// unborn is how often a session is looked for that is not there yet.
+const unborn = time.Second
+
+// Follow hands on what happens in a session: what is past behind a place, then
+// everything live, until ctx ends. If loopd goes away it joins again, behind the
+// last message of the owner that it told of, so that all of a turn that was cut
+// off comes once more. A session that is not there is waited for. The error is a
+// fault, or the context's.
+func (c Client) Follow(ctx context.Context, session string, after Place, h Hooks) error {
+	f := follower{client: c, session: session, after: after, hooks: h}
+	pause := firstPause
+	for {
+		heard, err := f.once(ctx)
+		var e *proto.Error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &e) && e.Code == proto.ErrNoSession:
+			pause = unborn
+		case !passing(err):
+			return Explain(err)
+		case heard || !f.lost:
+			pause = firstPause
+			f.lost = true
+			h.Lost(err)
+		default:
+			pause = min(pause*3/2, longPause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+type follower struct {
+	client  Client
+	session string
+	after   Place
+	hooks   Hooks
+	lost    bool // and nothing was heard since
+}
+
+// once runs one connection, which ends with an error only.
+func (f *follower) once(ctx context.Context) (heard bool, err error) {
+	conn, err := ipc.Dial(ctx, f.client.Path, proto.LoopEvents)
 	if err != nil {
-		return Explain(err)
+		return false, err
 	}
 	defer conn.Close()
-	if err := conn.Send(&proto.Watch{Session: session, After: behindAll, Follow: true}); err != nil {
-		return Explain(err)
+	if err := conn.Send(&proto.Watch{Session: f.session, Epoch: f.after.Epoch, After: f.after.Record, Follow: true}); err != nil {
+		return false, err
 	}
 	for {
 		m, err := conn.Recv()
 		if err != nil {
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			return Explain(err)
+			return heard, err
 		}
-		switch m := m.(type) {
-		case *proto.Error:
-			return Explain(m)
-		case *proto.Past:
-		case *proto.Done:
-			event(m)
-			return nil
-		default:
-			event(m)
+		if e, ok := m.(*proto.Error); ok {
+			return heard, e
 		}
+		heard = true
+		if f.lost {
+			f.lost = false
+			f.hooks.Back()
+		}
+		if p, ok := m.(*proto.Past); ok && p.Role == "user" {
+			f.after = Place{p.Epoch, p.Record}
+		}
+		f.hooks.Event(m)
 	}
 }

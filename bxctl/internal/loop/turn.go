@@ -12,7 +12,7 @@ import (
 	"boxmaker/internal/proto"
 )
 
-// Hooks are told what happens in a turn, one call at a time.
+// Hooks are told what happens in a turn or a session, one call at a time.
 type Hooks struct {
 	Event func(proto.Message) // every event, the terminal one included
 	// Lost: the connection went, and is tried again. Back: the turn is joined

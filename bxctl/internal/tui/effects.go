@@ -30,8 +30,11 @@ func (s *shell) do(e chat.Effect) bool {
 		}
 	case chat.Send:
 		s.background(func() { s.turn(e) })
-	case chat.Join:
-		s.background(func() { s.join(e) })
+	case chat.Follow:
+		s.unfollow()
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.unfollow = cancel
+		s.background(func() { s.follow(ctx, e) })
 	case chat.StopTurn:
 		s.aside(func(ctx context.Context) any { return s.stop(ctx, e.Session) })
 	case chat.Decide:
@@ -110,7 +113,7 @@ func (s *shell) turn(e chat.Send) {
 	}
 	c := s.cfg.Client
 	c.Patience = 24 * time.Hour
-	m := &proto.Submit{Session: e.Session, Origin: loop.NewOrigin(), Text: text, Surface: proto.SurfaceChat}
+	m := &proto.Submit{Session: e.Session, Origin: e.Origin, Text: text, Surface: proto.SurfaceChat}
 	hooks := loop.Hooks{
 		Event: func(m proto.Message) { s.feed.event(e.Job, m) },
 		Lost:  func(error) { s.feed.put(chat.Lost{Job: e.Job}) },
@@ -139,10 +142,27 @@ func (s *shell) turn(e chat.Send) {
 	}
 }
 
-// join follows a turn that runs already.
-func (s *shell) join(e chat.Join) {
-	err := s.cfg.Client.Follow(s.ctx, e.Session, func(m proto.Message) { s.feed.event(e.Job, m) })
-	s.feed.put(chat.Ended{Job: e.Job, Err: err})
+// follow hands on what happens in the session, its own turns too.
+func (s *shell) follow(ctx context.Context, e chat.Follow) {
+	put := func(m any) {
+		if ctx.Err() == nil {
+			s.feed.put(m)
+		}
+	}
+	err := s.cfg.Client.Follow(ctx, e.Session, e.After, loop.Hooks{
+		Event: func(m proto.Message) {
+			f := chat.Followed{Run: e.Run, Event: m}
+			if d, ok := m.(*proto.Done); ok && d.Outcome != proto.TurnAnswered && d.Outcome != proto.TurnStopped {
+				f.Err = talk.Unanswered(d)
+			}
+			put(f)
+		},
+		Lost: func(error) { put(chat.FollowLost{Run: e.Run}) },
+		Back: func() { put(chat.FollowBack{Run: e.Run}) },
+	})
+	if ctx.Err() == nil {
+		put(chat.Failed{Err: err})
+	}
 }
 
 // suspend gives the terminal to the shell until the owner comes back.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"boxmaker/bxctl/internal/archive"
@@ -26,6 +27,9 @@ const shownAtResume = 12
 // nothing that Update owns.
 func (s *shell) query(ctx context.Context, q chat.Query) any {
 	m, err := s.answer(ctx, q)
+	if err != nil && q.What == chat.AskTail {
+		return chat.NoTail{Err: err}
+	}
 	if err != nil {
 		return chat.Failed{Err: err}
 	}
@@ -94,20 +98,18 @@ func (s *shell) tail(ctx context.Context, q chat.Query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := false
 	for _, info := range list.Sessions {
 		if id == "" && info.Session != q.Session {
 			id = info.Session
 		}
-		open = open || info.Session == id && info.Open
 	}
 	if id == "" {
-		return chat.Said{Text: s.cfg.Screen.Dim("(there is no earlier session; this one is new)")}, nil
+		return chat.NoTail{Text: "(there is no earlier session; this one is new)"}, nil
 	}
 	if err := archive.CheckID(id); err != nil {
 		return nil, err
 	}
-	t := chat.Tail{Session: id, Open: open}
+	t := chat.Tail{Session: id}
 	if s.cfg.Files {
 		var at archive.Mark
 		if t.Items, at, err = s.files().Before(ctx, id, archive.Mark{}, shownAtResume); err != nil {
@@ -169,10 +171,20 @@ func (s *shell) overSocket(ctx context.Context, id string, n int) ([]archive.Ite
 	}
 	d.context, d.window = detail.Usage.Context, detail.Usage.Window
 	items = archive.Join(items)
-	if len(items) > n {
-		items, d.more = items[len(items)-n:], true
+	if from := min(len(items)-n, lastUser(items)); from > 0 {
+		items, d.more = items[from:], true
 	}
 	return items, d, nil
+}
+
+// lastUser is where the last turn begins.
+func lastUser(items []archive.Item) int {
+	for i, it := range slices.Backward(items) {
+		if it.Role == "user" {
+			return i
+		}
+	}
+	return len(items)
 }
 
 func (s *shell) export(ctx context.Context, q chat.Query) (any, error) {

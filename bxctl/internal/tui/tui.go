@@ -55,13 +55,13 @@ func Run(ctx context.Context, cfg Config) error {
 	hist, histErr := history.Open(cfg.History)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &shell{cfg: cfg, ctx: ctx, feed: newFeed(), hist: hist}
+	s := &shell{cfg: cfg, ctx: ctx, feed: newFeed(), hist: hist, unfollow: func() {}}
 	id := cfg.Session
 	if id == "" {
 		id = loop.NewSession(cfg.Now())
 	}
 	newID := func() string { return loop.NewSession(cfg.Now()) }
-	s.chat = chat.New(chat.Config{Screen: cfg.Screen, Now: cfg.Now, Session: id, History: hist, NewID: newID})
+	s.chat = chat.New(chat.Config{Screen: cfg.Screen, Now: cfg.Now, Session: id, History: hist, NewID: newID, NewOrigin: loop.NewOrigin})
 	s.painter = &paint.Painter{W: cfg.Out}
 	if err := s.raw(); err != nil {
 		return &fault.Fault{What: "the terminal can't be prepared", Err: err, Do: "try bxctl chat --plain", Key: "terminal"}
@@ -91,20 +91,21 @@ func Run(ctx context.Context, cfg Config) error {
 // shell is the driver. Update and what it calls run on one goroutine, which
 // owns all but what is said otherwise.
 type shell struct {
-	cfg     Config
-	ctx     context.Context
-	chat    *chat.Model
-	painter *paint.Painter
-	page    *page // the transcript, while it is shown
-	hist    *history.History
-	feed    *feed          // safe for all
-	prog    *tea.Program   // safe for all
-	wait    sync.WaitGroup // safe for all
-	state   *xterm.State
-	ticking bool
-	told    bool // that the history can't be kept
-	width   int
-	err     error
+	cfg      Config
+	ctx      context.Context
+	chat     *chat.Model
+	painter  *paint.Painter
+	page     *page // the transcript, while it is shown
+	hist     *history.History
+	feed     *feed          // safe for all
+	prog     *tea.Program   // safe for all
+	wait     sync.WaitGroup // safe for all
+	state    *xterm.State
+	unfollow context.CancelFunc // ends the following of a session
+	ticking  bool
+	told     bool // that the history can't be kept
+	width    int
+	err      error
 }
 
 func (s *shell) begin(histErr error) {
@@ -153,6 +154,8 @@ func (s *shell) cooked() {
 func (s *shell) Init() tea.Cmd {
 	if s.cfg.Latest || s.cfg.Session != "" {
 		s.do(chat.Query{What: chat.AskTail, Arg: s.cfg.Session})
+	} else {
+		s.do(s.chat.Follow())
 	}
 	s.do(chat.Query{What: chat.AskList})
 	return nil

@@ -135,6 +135,8 @@ func answering(tb testing.TB, turn func(ctx context.Context, m *proto.Submit, ou
 			fakeloop.Send(out, &proto.Stopped{Running: true})
 		case *proto.Submit:
 			turn(ctx, m, out)
+		case *proto.Watch:
+			fakeloop.Send(out, &proto.Error{Code: proto.ErrNoSession, Text: "not yet"})
 		default:
 			fakeloop.Send(out, &proto.Error{Code: proto.ErrBadRequest, Text: "not here"})
 		}
@@ -210,13 +212,24 @@ func TestResumesOverTheSocket(t *testing.T) {
 	l := answering(t, nil)
 	ask := l.Handle
 	l.Handle = func(ctx context.Context, req proto.Message, out *ipc.Stream) {
-		if _, ok := req.(*proto.Watch); !ok {
+		w, ok := req.(*proto.Watch)
+		switch {
+		case !ok:
 			ask(ctx, req, out)
+			return
+		case w.Follow:
+			if w.Epoch != 1 || w.After != 1500 {
+				t.Errorf("followed behind %d of epoch %d", w.After, w.Epoch)
+			}
+			fakeloop.Send(out, &proto.Past{Record: 1501, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "user", Text: "from afar", Origin: "x", Surface: proto.SurfaceAsk},
+				&proto.Text{Text: "It arrives."}, &proto.Done{Outcome: proto.TurnFailed, Text: "it broke", Runbook: "upstream-unreachable"})
+			<-ctx.Done()
 			return
 		}
 		for i := range int64(500) {
-			fakeloop.Send(out, &proto.Past{Record: 2*i + 1, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "user", Text: fmt.Sprintf("question %d.", i)},
-				&proto.Past{Record: 2*i + 2, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "assistant", Text: fmt.Sprintf("answer %d.", i)})
+			fakeloop.Send(out, &proto.Past{Record: 3*i + 1, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "user", Text: fmt.Sprintf("question %d.", i)},
+				&proto.Past{Record: 3*i + 2, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "assistant", Text: fmt.Sprintf("answer %d.", i)},
+				&proto.Past{Record: 3*i + 3, Epoch: 1, Time: "2026-01-02T15:04:05.000Z", Role: "turn", Text: "answered"})
 		}
 		fakeloop.Send(out, &proto.SessionDetail{Info: proto.SessionInfo{Session: "chat-old", Epoch: 1, Modified: "2026-01-02T15:04:05.000Z"}, Usage: proto.Usage{Context: 500, Window: 1000}})
 	}
@@ -224,6 +237,10 @@ func TestResumesOverTheSocket(t *testing.T) {
 	p.wait("(older messages: Ctrl-O)")
 	p.wait("answer 499.")
 	p.wait("context 50% of 1,000")
+	p.wait("from bxctl ask")
+	p.wait("> from afar")
+	p.wait("It arrives.")
+	p.wait("upstream-unreachable")
 	p.typed("\x0f") // Ctrl-O
 	p.wait("question 499.")
 	p.typed("g")

@@ -214,7 +214,7 @@ func (c *conversation) begin(u *proto.User) error {
 	c.busy.Store(true)
 	c.from = n
 	c.hub.begin(u.Origin)
-	for _, p := range past(c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u) {
+	for _, p := range past(c.id, c.log.Epoch(), proto.Header{N: n, Time: c.a.cfg.Now()}, u) {
 		c.hub.tell(p)
 	}
 	if c.log.Epoch() > 1 && n == 1 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,13 +15,14 @@ import (
 
 // past shows a record as a client sees it in a session's history: an assistant's
 // message with several calls is several.
-func past(epoch int, h proto.Header, r proto.Record) []*proto.Past {
+func past(id string, epoch int, h proto.Header, r proto.Record) []*proto.Past {
 	p := &proto.Past{Record: h.N, Epoch: epoch, Time: proto.Time(h.Time)}
 	all := []*proto.Past{p}
 	switch r := r.(type) {
 	case *proto.User:
 		p.Role = "user"
 		p.Text, _ = prompt.ParseUser(r.Message)
+		p.Origin, p.Surface = r.Origin, r.Surface
 	case *proto.Assistant:
 		m, err := prompt.ParseAssistant(r.Message)
 		if err != nil {
@@ -33,12 +35,14 @@ func past(epoch int, h proto.Header, r proto.Record) []*proto.Past {
 				all = append(all, p)
 			}
 			p.Tool, p.Args = call.Name, clip(call.Arguments, maxShownArgs, "…")
+			p.Call = proto.CallID{Session: id, Epoch: epoch, Record: h.N, Index: i}.String()
 		}
 	case *proto.Tool:
 		p.Role = "tool"
 		_, p.Text, _ = prompt.ParseTool(r.Message)
+		p.Call, p.Outcome, p.Code, p.Class, p.MS = r.Call, r.Outcome, r.Code, r.Class, r.MS
 	case *proto.TurnEnd:
-		p.Role, p.Text = "turn", string(r.Outcome)
+		p.Role, p.Text, p.Origin = "turn", string(r.Outcome), r.Origin
 	default:
 		return nil
 	}
@@ -51,26 +55,27 @@ func past(epoch int, h proto.Header, r proto.Record) []*proto.Past {
 const maxPast = 256 << 10
 
 // History gives the past of a session to visit, oldest first: all epochs if
-// after is 0, else the records behind after in the newest epoch. It reads the
-// files and disturbs nobody. It ends with record end of epoch last; last 0
-// means all that is there.
-func (a *Agent) History(id string, after int64, last int, end int64, visit func(*proto.Past) error) error {
-	newest := last
-	if newest == 0 && after > 0 {
+// w.After is 0, else the records behind it in w.Epoch (0: the newest) and all
+// later epochs. It reads the files and disturbs nobody. It ends with record end
+// of epoch last; last 0 means all that is there.
+func (a *Agent) History(w *proto.Watch, last int, end int64, visit func(*proto.Past) error) error {
+	id, after := w.Session, w.After
+	from := cmp.Or(w.Epoch, last)
+	if from == 0 && after > 0 {
 		info, err := a.cfg.Store.Info(id)
 		if err != nil {
 			return err
 		}
-		newest = info.Epoch
+		from = info.Epoch
 	}
 	return a.cfg.Store.Read(id, func(epoch int, h proto.Header, r proto.Record) error {
 		if last > 0 && (epoch > last || epoch == last && h.N > end) {
 			return nil
 		}
-		if after > 0 && (epoch < newest || h.N <= after) {
+		if after > 0 && (epoch < from || epoch == from && h.N <= after) {
 			return nil
 		}
-		for _, p := range past(epoch, h, r) {
+		for _, p := range past(id, epoch, h, r) {
 			if err := visit(p); err != nil {
 				return err
 			}

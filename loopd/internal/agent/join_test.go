@@ -21,7 +21,7 @@ func (r *rig) follow(id string) ([]*proto.Past, *Stream) {
 		r.t.Fatal(err)
 	}
 	var past []*proto.Past
-	if err := r.agent.History(id, 0, epoch, place, func(p *proto.Past) error { past = append(past, p); return nil }); err != nil {
+	if err := r.agent.History(&proto.Watch{Session: id}, epoch, place, func(p *proto.Past) error { past = append(past, p); return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 	return past, s

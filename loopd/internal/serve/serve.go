@@ -108,7 +108,7 @@ func (s *server) watch(ctx context.Context, m *proto.Watch, out *ipc.Stream) err
 	}
 	send := func(p *proto.Past) error { return out.Send(p) }
 	if !m.Follow {
-		if err := s.cfg.Agent.History(m.Session, m.After, 0, 0, send); err != nil {
+		if err := s.cfg.Agent.History(m, 0, 0, send); err != nil {
 			return err
 		}
 		return s.detail(m.Session, out)
@@ -118,7 +118,7 @@ func (s *server) watch(ctx context.Context, m *proto.Watch, out *ipc.Stream) err
 		return err
 	}
 	defer stream.Close()
-	if err := s.cfg.Agent.History(m.Session, m.After, epoch, place, send); err != nil {
+	if err := s.cfg.Agent.History(m, epoch, place, send); err != nil {
 		return err
 	}
 	for { // a turn's end does not end a watch

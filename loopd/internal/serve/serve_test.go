@@ -174,6 +174,11 @@ func TestPastAndFollow(t *testing.T) {
 	if got := past(h.all(&proto.Watch{Session: "chat-a", After: 4})); got != "ut ao ta " {
 		t.Error(got)
 	}
+	for epoch, want := range []string{"ut ao ta ", "ut ao ta ", ""} { // the newest, the first, none yet
+		if got := past(h.all(&proto.Watch{Session: "chat-a", Epoch: epoch, After: 4})); got != want {
+			t.Errorf("behind 4 of epoch %d: %q", epoch, got)
+		}
+	}
 	c, _ := h.dial(&proto.Watch{Session: "chat-a", After: 4, Follow: true})
 	recv := func() proto.Message {
 		m, err := c.Recv()
@@ -187,7 +192,7 @@ func TestPastAndFollow(t *testing.T) {
 	}
 	h.say("chat-a", "o3", "three") // a watcher sees the message and the turn of another client
 	p, ok := recv().(*proto.Past)
-	if !ok || p.Role != "user" || p.Text != "three" {
+	if !ok || p.Role != "user" || p.Text != "three" || p.Origin != "o3" || p.Surface == "" {
 		t.Fatalf("%#v", p)
 	}
 	for {

@@ -23,9 +23,9 @@ func TestKeys(t *testing.T) {
 		text string
 		want []Effect
 	}{
-		{"send", func(r *rig) { r.typed("hi\n") }, "", []Effect{Remember{"hi"}, Send{1, "chat-20260102-abcdef", "hi"}}},
+		{"send", func(r *rig) { r.typed("hi\n") }, "", []Effect{Remember{"hi"}, Send{1, "chat-20260102-abcdef", "hi", "o1"}}},
 		{"nothing to send", func(r *rig) { r.typed("  \n") }, "  ", nil},
-		{"two slashes", func(r *rig) { r.typed("//etc\n") }, "", []Effect{Remember{"/etc"}, Send{1, "chat-20260102-abcdef", "/etc"}}},
+		{"two slashes", func(r *rig) { r.typed("//etc\n") }, "", []Effect{Remember{"/etc"}, Send{1, "chat-20260102-abcdef", "/etc", "o1"}}},
 		{"new line by Alt-Enter", func(r *rig) { r.typed("a"); r.press("alt+enter"); r.typed("b") }, "a\nb", nil},
 		{"new line by Ctrl-J", func(r *rig) { r.typed("a"); r.press("ctrl+j"); r.typed("b") }, "a\nb", nil},
 		{"new line by a backslash", func(r *rig) { r.typed("a\\\nb") }, "a\nb", nil},
@@ -87,19 +87,6 @@ func TestHistory(t *testing.T) {
 		if got := r.ed.Text(); got != c.want {
 			t.Fatalf("%s gives %q, want %q", c.key, got, c.want)
 		}
-	}
-}
-
-func TestJoinsARunningTurn(t *testing.T) {
-	r := newRig(80, false)
-	r.do(Tail{Session: "chat-x", Open: true})
-	if d := cmp.Diff([]Effect{Join{1, "chat-x"}}, r.effects); d != "" || !r.Busy() {
-		t.Errorf("%s, busy %v", d, r.Busy())
-	}
-	r.events(1, &proto.Text{Text: "It goes on.\n\n"}, done(proto.TurnAnswered, "It goes on.\n\n"))
-	r.do(Ended{Job: 1})
-	if r.Busy() || !strings.Contains(r.screen(), "It goes on.") {
-		t.Error(r.screen())
 	}
 }
 

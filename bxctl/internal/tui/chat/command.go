@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 
 	"boxmaker/bxctl/internal/term"
@@ -80,13 +81,12 @@ func (m *Model) command(line string) []Effect {
 
 // change leaves the session for another one.
 func (m *Model) change(name, arg string) []Effect {
-	if len(m.jobs) > 0 {
+	if slices.ContainsFunc(m.jobs, func(t *turn) bool { return !t.other }) {
 		m.warn("a turn runs in this session; wait for it, or /stop it first")
 		return nil
 	}
 	if name == "/new" {
-		m.fresh()
-		return nil
+		return m.fresh()
 	}
 	return []Effect{Query{AskTail, m.cfg.Session, arg}}
 }

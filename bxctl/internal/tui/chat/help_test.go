@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,7 @@ type rig struct {
 	effects []Effect
 	done    []string // all finished lines
 	live    []string
+	origins int
 }
 
 func newRig(width int, colour bool) *rig {
@@ -51,7 +53,8 @@ func newRig(width int, colour bool) *rig {
 	sc.Colour = colour
 	r.Model = New(Config{
 		Screen: sc, Now: func() time.Time { return r.now }, Session: "chat-20260102-abcdef",
-		NewID: func() string { return "chat-20260102-ghijkl" },
+		NewID:     func() string { return "chat-20260102-ghijkl" },
+		NewOrigin: func() string { r.origins++; return fmt.Sprintf("o%d", r.origins) },
 	})
 	r.do(tea.WindowSizeMsg{Width: width, Height: 24})
 	return r

@@ -26,6 +26,8 @@ type Config struct {
 	Session string
 	History *history.History // read here; written by the driver
 	NewID   func() string    // makes the id of a session
+	// NewOrigin makes the id of a message.
+	NewOrigin func() string
 }
 
 // Messages that a driver gives to Update, beside those of the terminal.
@@ -53,9 +55,13 @@ type (
 		Session string
 		Items   []archive.Item
 		More    bool // there are older ones
-		Open    bool // a turn runs in it
 		Context int64
 		Window  int64
+	}
+	// NoTail says why there is none; the chat stays where it is.
+	NoTail struct {
+		Text string
+		Err  error
 	}
 	// Result is the text of a tool's result.
 	Result struct{ Call, Text string }
@@ -79,15 +85,11 @@ type (
 	Send struct {
 		Job           int
 		Session, Text string
-	}
-	// Join follows the turn that runs in a session already, like Send.
-	Join struct {
-		Job     int
-		Session string
+		Origin        string
 	}
 	// StopTurn ends the running turn.
 	StopTurn struct{ Session string }
-	// Query asks for something and gives Said, Tail, Listed or Failed.
+	// Query asks for something and gives Said, Tail, NoTail, Listed or Failed.
 	Query struct {
 		What    What
 		Session string
@@ -106,7 +108,6 @@ type (
 )
 
 func (Send) effect()       {}
-func (Join) effect()       {}
 func (StopTurn) effect()   {}
 func (Query) effect()      {}
 func (Remember) effect()   {}
@@ -124,7 +125,7 @@ const (
 	AskContext              // Said
 	AskSessions             // Said
 	AskList                 // Listed
-	AskTail                 // Tail
+	AskTail                 // Tail or NoTail
 	AskExport               // Said; Arg is the file
 	AskResult               // Result; Arg is the call
 )
@@ -155,8 +156,10 @@ type Model struct {
 	frame    int // of the animation
 
 	over   oversight
+	others following
 	status *proto.Status
 	away   bool
+	told   bool // a line says so
 	usage  proto.Usage
 }
 

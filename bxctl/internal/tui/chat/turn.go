@@ -15,13 +15,18 @@ import (
 
 // turn is one message and what comes of it.
 type turn struct {
-	job   int
-	text  string       // of the owner; empty: a turn that ran already
-	held  []any        // what came while another turn was shown, or asked is set
-	asked string       // the call whose result is being read
-	ask   *proto.Asked // loopd says that a call waits for the owner
-	shown bool
+	job    int
+	text   string // of the owner; empty: it is shown already
+	from   string // where it was sent; empty: here
+	origin string
+	other  bool         // somebody else sent it
+	held   []any        // what came while another turn was shown, or asked is set
+	asked  string       // the call whose result is being read
+	ask    *proto.Asked // loopd says that a call waits for the owner
+	shown  bool
 
+	queued  bool // loopd has others before it
+	started bool // loopd is at it
 	began   time.Time
 	taken   bool // it is on disk
 	lost    bool // the connection is tried again
@@ -29,6 +34,8 @@ type turn struct {
 	read    *reading
 	md      *markdown.Stream
 	part    strings.Builder // of the answer, since the last call or try
+	tokens  int64           // of part, about
+	since   time.Time       // its start
 	segs    []string        // parts before
 	think   strings.Builder
 	thought time.Time // start of the thinking under way
@@ -37,6 +44,25 @@ type turn struct {
 	known   map[string]bool      // calls, results and notices that were shown
 	again   *again
 	done    *proto.Done
+}
+
+// note takes what an event says of the turn's place in the queue.
+func (t *turn) note(e any) {
+	switch e := e.(type) {
+	case *proto.Accepted:
+		t.taken, t.queued = true, e.Queued > 0
+	case *proto.Waiting:
+		if e.Reason == proto.WaitQueue {
+			t.queued = true
+		} else {
+			t.started = true
+		}
+	case *proto.Notice:
+		t.started = t.started || e.Kind != proto.NoticeNeutralised
+	case Lost, Back:
+	default:
+		t.started = true
+	}
 }
 
 // again follows the events of a turn that come once more, and passes over what
@@ -59,8 +85,7 @@ func (m *Model) event(t *turn, e proto.Message) {
 		t.wait, t.read = nil, nil
 	}
 	switch e := e.(type) {
-	case *proto.Accepted:
-		t.taken = true
+	case *proto.Accepted: // see note
 	case *proto.Waiting:
 		t.wait, t.read = e, nil
 	case *proto.Prefill:
@@ -140,7 +165,34 @@ func (m *Model) piece(t *turn, s string) {
 		}
 	}
 	t.part.WriteString(s)
+	t.count(s, m.cfg.Now())
 	m.answer(t, s)
+}
+
+// longToken is more than a token has, in bytes: a longer piece is several that
+// were joined on the way.
+const longToken = 24
+
+// count counts the tokens of the answer's part, as well as it can be known.
+func (t *turn) count(s string, now time.Time) {
+	if t.tokens == 0 {
+		t.since = now
+	}
+	if t.tokens++; len(s) > longToken {
+		t.tokens += int64(len(s))/4 - 1
+	}
+}
+
+// sureSpeed is how long writing goes on before it has a speed.
+const sureSpeed = time.Second
+
+// writing says how much came, and how fast.
+func (m *Model) writing(t *turn) string {
+	took := m.cfg.Now().Sub(t.since)
+	if took < sureSpeed {
+		return "writing"
+	}
+	return fmt.Sprintf("writing, about %s tokens, %s/s", term.Count(t.tokens), term.Count(int64(float64(t.tokens)/took.Seconds())))
 }
 
 func (m *Model) answer(t *turn, s string) {
@@ -171,32 +223,37 @@ func (m *Model) endPart(t *turn) {
 		t.segs = append(t.segs, t.part.String())
 	}
 	t.part.Reset()
+	t.tokens = 0
 }
 
-// repeat passes over what was shown, and gives what is new of a piece.
+// repeat passes over what was shown, and gives what is new of a piece. After a
+// restart loopd has no events of what ended before it, so that a later part of the
+// answer may come first.
 func (m *Model) repeat(t *turn, s string) string {
 	a := t.again
 	a.buf.WriteString(s)
 	got := strings.TrimLeft(a.buf.String(), "\n")
-	old := ""
-	if a.i < len(a.old) {
-		old = a.old[a.i]
-	}
-	switch {
-	case strings.HasPrefix(old, got):
-		return ""
-	case strings.HasPrefix(got, old):
-		if a.i < len(a.old)-1 { // it goes on where a call came before
-			t.md = nil
-			m.say("", m.sc.Warn("(what follows was not seen before)"))
+	for i := a.i; ; i++ {
+		old := ""
+		if i < len(a.old) {
+			old = a.old[i]
 		}
-		t.again = nil
-		return got[len(old):]
-	default:
-		t.again = nil
-		m.endPart(t)
-		m.say("", m.sc.Warn("(the answer is written anew)"))
-		return got
+		switch {
+		case strings.HasPrefix(old, got):
+			return ""
+		case strings.HasPrefix(got, old):
+			if i < len(a.old)-1 { // it goes on where a call came before
+				t.md = nil
+				m.say("", m.sc.Warn("(what follows was not seen before)"))
+			}
+			t.again = nil
+			return got[len(old):]
+		case i >= len(a.old)-1:
+			t.again = nil
+			m.endPart(t)
+			m.say("", m.sc.Warn("(the answer is written anew)"))
+			return got
+		}
 	}
 }
 
@@ -246,28 +303,52 @@ func (m *Model) finish(t *turn, d *proto.Done) {
 	if d.Outcome == proto.TurnStopped {
 		m.say(m.sc.Warn("(stopped)"))
 	}
-	m.text(m.sums(t, d.Usage), m.sc.Dim)
+	m.say(m.sc.Dim(m.sums(t, d.Usage)))
 }
 
 // sureWrite is how many milliseconds of writing make a speed.
 const sureWrite = 100
 
+// sums is one row. Where it is narrow, how full the context is goes first, which
+// stands below the input too, then words, then the last figures.
 func (m *Model) sums(t *turn, u proto.Usage) string {
+	fit := func(parts []string, least int) (string, bool) {
+		for n := len(parts); n >= max(least, 1); n-- {
+			if s := strings.Join(parts[:n], " · "); n == 1 || term.Columns(s) <= m.room() {
+				return s, true
+			}
+		}
+		return "", false
+	}
+	if parts := m.sumParts(t, u, true); len(parts) > 1 {
+		if s, ok := fit(parts, len(parts)-1); ok {
+			return s
+		}
+	}
+	s, _ := fit(m.sumParts(t, u, false), 1)
+	return s
+}
+
+func (m *Model) sumParts(t *turn, u proto.Usage, words bool) []string {
+	tokens, cache, full := " tokens written", "% from the cache", " full"
+	if !words {
+		tokens, cache, full = " written", "% cached", ""
+	}
 	parts := []string{term.Span(m.cfg.Now().Sub(t.began))}
 	if u.Generated > 0 {
-		s := term.Count(u.Generated) + " tokens written"
+		s := term.Count(u.Generated) + tokens
 		if u.GenerateMS >= sureWrite {
 			s += fmt.Sprintf(" (%s/s)", term.Count(u.Generated*1000/u.GenerateMS))
 		}
 		parts = append(parts, s)
 	}
 	if all := u.Prompt + u.Cached; all > 0 {
-		parts = append(parts, fmt.Sprintf("%s read, %d%% from the cache", term.Count(all), u.Cached*100/all))
+		parts = append(parts, fmt.Sprintf("%s read, %d%s", term.Count(all), u.Cached*100/all, cache))
 	}
 	if u.Window > 0 && u.Context > 0 {
-		parts = append(parts, fmt.Sprintf("context %d%% full", u.Context*100/u.Window))
+		parts = append(parts, fmt.Sprintf("context %d%%%s", u.Context*100/u.Window, full))
 	}
-	return strings.Join(parts, " · ")
+	return parts
 }
 
 // end shows how the first turn ended, and goes on with the next.

@@ -6,6 +6,7 @@ import (
 
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/tui/markdown"
@@ -27,7 +28,7 @@ func (m *Model) Update(msg any) []Effect {
 }
 
 func (m *Model) take(msg any) []Effect {
-	if m.approvalEvent(msg) {
+	if m.approvalEvent(msg) || m.followEvent(msg) {
 		return nil
 	}
 	switch msg := msg.(type) {
@@ -63,6 +64,8 @@ func (m *Model) take(msg any) []Effect {
 		m.say("")
 	case Tail:
 		return m.resumed(msg)
+	case NoTail:
+		return m.noTail(msg)
 	case Result:
 		m.resultText(msg)
 	case Listed:
@@ -102,11 +105,10 @@ func (m *Model) laterFor(job int, e any) {
 
 // later handles what came for a turn, or keeps it while another one is shown.
 func (m *Model) later(t *turn, e any) {
-	if t != m.jobs[0] || t.asked != "" {
-		if _, ok := e.(*proto.Accepted); ok {
-			t.taken = true
-		}
+	t.note(e)
+	if t != m.jobs[0] || t.asked != "" || !t.shown {
 		t.held = append(t.held, e)
+		m.showNext()
 		return
 	}
 	switch e := e.(type) {
@@ -127,22 +129,33 @@ func (m *Model) later(t *turn, e any) {
 		}
 	case Ended:
 		m.end(t, e.Err)
+	case pastEnd:
+		m.endedBefore(t, e)
 	case proto.Message:
 		m.event(t, e)
 	}
 }
 
-// showNext begins to show the turn that is first now.
+// showNext begins to show the turn that is first now. One of the owner's own that
+// stands in loopd's queue is shown when it begins: a message from elsewhere may
+// come before it.
 func (m *Model) showNext() {
-	if len(m.jobs) == 0 || m.jobs[0].shown {
+	if len(m.jobs) == 0 {
 		return
 	}
 	t := m.jobs[0]
-	t.shown, t.began = true, m.cfg.Now()
-	if t.text != "" {
-		m.user(t.text)
+	if !t.shown {
+		if t.queued && !t.started {
+			return
+		}
+		t.shown, t.began = true, m.cfg.Now()
+		if t.text != "" {
+			m.user(t.text, t.from)
+		}
 	}
-	m.release(t)
+	if t.asked == "" {
+		m.release(t)
+	}
 }
 
 // release handles what was kept back.
@@ -161,9 +174,13 @@ func (m *Model) release(t *turn) {
 // maxOwn is how many rows of the owner's own message are repeated.
 const maxOwn = 20
 
-// user finishes the lines of a message of the owner.
-func (m *Model) user(text string) {
+// user finishes the lines of a message of the owner; from says where it was sent,
+// if not here.
+func (m *Model) user(text, from string) {
 	m.say("")
+	if from != "" {
+		m.say(m.sc.Dim(term.Clip(from, m.room())))
+	}
 	rows := wrapText(term.Safe(strings.TrimRight(text, "\n")), m.room()-2)
 	for i, l := range rows {
 		if i == maxOwn && len(rows) > maxOwn+1 {
@@ -181,34 +198,48 @@ func (m *Model) user(text string) {
 
 // send makes a turn of a text.
 func (m *Model) send(text string) []Effect {
-	t := m.begin(text)
-	return []Effect{Remember{text}, Send{Job: t.job, Session: m.cfg.Session, Text: text}}
+	t := m.newTurn(text)
+	t.origin = m.cfg.NewOrigin()
+	m.others.ours(t.origin)
+	m.jobs = append(m.jobs, t)
+	m.showNext()
+	return []Effect{Remember{text}, Send{Job: t.job, Session: m.cfg.Session, Text: text, Origin: t.origin}}
 }
 
-func (m *Model) begin(text string) *turn {
+func (m *Model) newTurn(text string) *turn {
 	t := &turn{job: m.nextJob, text: text, known: map[string]bool{}}
 	m.nextJob++
-	m.jobs, m.used = append(m.jobs, t), true
-	m.showNext()
+	m.used = true
 	return t
 }
 
 func (m *Model) health(h Health) {
 	if h.Err != nil {
-		if !m.away && len(m.jobs) == 0 {
-			m.say("")
-			m.warn("loopd does not answer; what you send waits until it is back")
-		}
-		m.away = true
+		m.gone()
 		return
-	}
-	if m.away && len(m.jobs) == 0 {
-		m.say(m.sc.Dim("(loopd is back)"))
 	}
 	if m.status == nil {
 		m.greet(h.Status)
 	}
-	m.away, m.status = false, h.Status
+	m.back()
+	m.status = h.Status
+}
+
+// gone says that loopd is away, unless a turn does.
+func (m *Model) gone() {
+	if !m.away && !m.told && len(m.jobs) == 0 {
+		m.say("")
+		m.warn("loopd does not answer; what you send waits until it is back")
+		m.told = true
+	}
+	m.away = true
+}
+
+func (m *Model) back() {
+	if m.told {
+		m.say(m.sc.Dim("(loopd is back)"))
+	}
+	m.away, m.told = false, false
 }
 
 func (m *Model) greet(st *proto.Status) {
@@ -222,30 +253,10 @@ func (m *Model) greet(st *proto.Status) {
 	}
 }
 
-// resumed shows the end of a session and goes on with it.
-func (m *Model) resumed(t Tail) []Effect {
-	m.cfg.Session, m.used = t.Session, true
-	m.usage = proto.Usage{Context: t.Context, Window: t.Window}
-	m.say("", m.sc.Dim("── session "+t.Session+" ──"))
-	if t.More {
-		m.say(m.sc.Dim("(older messages: Ctrl-O)"))
-	}
-	for _, it := range t.Items {
-		m.past(it)
-	}
-	m.say("")
-	m.showAsks()
-	if t.Open && len(m.jobs) == 0 {
-		j := m.begin("")
-		return []Effect{Join{Job: j.job, Session: t.Session}}
-	}
-	return nil
-}
-
 func (m *Model) past(it archive.Item) {
 	switch it.Role {
 	case "user":
-		m.user(it.Text)
+		m.user(it.Text, from(it.Surface, ""))
 	case "assistant":
 		if strings.TrimSpace(it.Text) != "" {
 			m.say("")
@@ -267,10 +278,12 @@ func (m *Model) past(it archive.Item) {
 	}
 }
 
-func (m *Model) fresh() {
+func (m *Model) fresh() []Effect {
+	m.leaveOthers()
 	m.cfg.Session, m.used, m.usage = m.cfg.NewID(), false, proto.Usage{}
 	m.say("", m.sc.Dim("── new session "+m.cfg.Session+" ──"), "")
 	m.showAsks()
+	return []Effect{m.follow(loop.Place{})}
 }
 
 func (m *Model) say1(format string, args ...any) {

@@ -67,7 +67,10 @@ func (m *Model) turnLines() []string {
 			out = append(out, "")
 		}
 		out = append(out, m.sc.Warn(m.spin())+" "+m.phase(t))
-		for _, q := range m.jobs[1:] {
+		for i, q := range m.jobs {
+			if i == 0 && q.shown {
+				continue
+			}
 			out = append(out, m.sc.Dim(term.Clip("⋯ waits: "+term.Line(q.text), m.room())))
 		}
 	} else if m.away {
@@ -102,6 +105,8 @@ func (m *Model) phase(t *turn) string {
 		s = m.sc.Warn("loopd is away; joining the turn again")
 	case m.stopping:
 		s = "stopping"
+	case !t.shown:
+		s, since = waiting(&proto.Waiting{Reason: proto.WaitQueue}), ""
 	case t.wait != nil:
 		s = waiting(t.wait)
 	case t.read != nil && t.read.last.Done < t.read.last.Total:
@@ -114,7 +119,7 @@ func (m *Model) phase(t *turn) string {
 	case len(t.calls) > 0:
 		s = "using a tool"
 	case t.md != nil:
-		s = "writing"
+		s = m.writing(t)
 	case t.taken:
 		s = "asked"
 	default:

@@ -89,6 +89,20 @@ func scenes() []scene {
 			r.events(1, done(proto.TurnAnswered, answer))
 			r.do(Ended{Job: 1})
 		}},
+		{"writing", func(r *rig) {
+			asked(r, "tell me")
+			for _, p := range strings.SplitAfter("One word after the other, and no end of it", " ") {
+				r.later(150 * time.Millisecond)
+				r.events(1, &proto.Text{Text: p})
+			}
+			r.later(time.Second)
+			r.do(Tick{})
+		}},
+		{"from-elsewhere", func(r *rig) {
+			r.do(ready())
+			r.Follow()
+			r.follows(began(1, "x", "what time is it?", proto.SurfaceAsk), &proto.Text{Text: "It is noon."}, done(proto.TurnAnswered, "It is noon."), began(5, "y", "and now?", proto.SurfaceMattermost))
+		}},
 		{"queue", func(r *rig) {
 			asked(r, "one")
 			r.typed("two\n")
