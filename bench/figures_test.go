@@ -56,6 +56,8 @@ func TestFigures(t *testing.T) {
 		{"commands", commands},
 		{"append", durableAppend},
 		{"audit", auditVerify},
+		{"call", call},
+		{"grants", lookup},
 		{"egress", egress},
 		{"chat", chatFigures},
 	}
