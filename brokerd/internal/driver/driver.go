@@ -63,6 +63,7 @@ type Driver struct {
 
 	mu     sync.Mutex // guards what follows
 	live   map[string]*entry
+	newest chan struct{} // closed when the call that was let in last is decided on
 	ended  ended
 	ending bool
 	halt   haltState

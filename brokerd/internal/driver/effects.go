@@ -58,7 +58,24 @@ func (d *Driver) effect(ctx context.Context, e *entry, f calls.Effect) (calls.Ev
 	}
 }
 
+// decide decides on calls in the order in which they were let in: in the log, an
+// id that comes after a later one of its session is one that was used twice.
 func (d *Driver) decide(e *entry) (calls.Event, error) {
+	if e.before != nil {
+		select {
+		case <-e.before:
+		case <-d.ctx.Done():
+			return nil, context.Cause(d.ctx)
+		}
+	}
+	ev, err := d.rule(e)
+	if err == nil {
+		close(e.decided)
+	}
+	return ev, err
+}
+
+func (d *Driver) rule(e *entry) (calls.Event, error) {
 	halted, _ := d.Halted()
 	r, err := d.cfg.Rules.Decide(policy.Request{
 		Call: &e.call, Halted: halted, Approval: approval.NewID(), Expires: d.cfg.Now().Add(d.cfg.Limits.Expires),

@@ -18,6 +18,8 @@ type entry struct {
 	call    proto.Call
 	digest  string
 	outside chan calls.Event // a stop, or brokerd's end
+	before  <-chan struct{}  // closed when the call that was let in before is decided on
+	decided chan struct{}    // closed when this one is
 
 	state   calls.State
 	stop    proto.Code      // state.Stop as it was when the effect began

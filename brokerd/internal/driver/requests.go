@@ -58,6 +58,8 @@ func (d *Driver) admit(c *proto.Call) (*entry, *proto.CallResult, error) {
 	}
 	d.cfg.Book.Raise(id)
 	e := newEntry(c)
+	e.before, e.decided = d.newest, make(chan struct{})
+	d.newest = e.decided
 	d.start(e, calls.Begun{})
 	return e, nil, nil
 }
