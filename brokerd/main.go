@@ -13,7 +13,9 @@ import (
 	"os"
 	"strconv"
 
+	"boxmaker/brokerd/internal/audit"
 	"boxmaker/internal/daemon"
+	"boxmaker/internal/proto"
 )
 
 // Exit codes. exitRefused tells a supervisor that starting again cannot help:
@@ -53,6 +55,8 @@ type options struct {
 	broker, owner, runner, egress, doors       string
 	peersLoopd, peersOwner                     []uint32
 	own                                        []string
+	known                                      []proto.AuditHead
+	accept                                     *proto.AuditHead
 	uid                                        uint64
 	dieWithParent                              bool
 }
@@ -76,6 +80,16 @@ func parse(args []string) (options, error) {
 	f.Func("own", "a `folder` of Boxmaker in which nothing can be granted, beside those above (may be repeated)", func(s string) error {
 		o.own = append(o.own, s)
 		return nil
+	})
+	f.Func("anchor", "`N:HASH`, a head that the audit log must have (may be repeated)", func(s string) error {
+		h, err := audit.ParseHead(s)
+		o.known = append(o.known, h)
+		return err
+	})
+	f.Func("accept", "`N:HASH`, the end of an audit log to go on with although it lacks such a head; that is put on record", func(s string) error {
+		h, err := audit.ParseHead(s)
+		o.accept = &h
+		return err
 	})
 	f.Uint64Var(&o.uid, "uid", 0, "user `id` to drop to when started as root")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when the program that started this one ends")

@@ -60,6 +60,7 @@ func run(d *daemon.Daemon, o options) error {
 	cfg := boot.Config{
 		Audit: h.Audit, State: h.State, Grants: h.Grants(own...), Secrets: h.Secrets(), Settings: set,
 		Clock: clock, Version: daemon.Version, Name: boot.Names(o.peersOwner...), Log: d.Log(),
+		Known: o.known, Accept: o.accept,
 	}
 	if err := cfg.Parts(o.runner, o.egress, o.doors); err != nil {
 		return err

@@ -32,10 +32,12 @@ type AuditRecord interface {
 	Kind() string
 }
 
-// AuditStart says that a brokerd opened the log.
+// AuditStart says that a brokerd opened the log. Lost are heads that the log did
+// not have, which the owner accepted.
 type AuditStart struct {
-	Version string `json:"version"`
-	PID     int    `json:"pid"`
+	Version string      `json:"version"`
+	PID     int         `json:"pid"`
+	Lost    []AuditHead `json:"lost,omitempty"`
 }
 
 // AuditDecision is written and synced before anything runs, denials included.
@@ -115,7 +117,13 @@ var auditRecords = map[string]func() AuditRecord{
 }
 
 // Validate checks the sign.
-func (r *AuditStart) Validate() error { return nonNegative(int64(r.PID)) }
+func (r *AuditStart) Validate() error {
+	err := nonNegative(int64(r.PID))
+	for _, h := range r.Lost {
+		err = errors.Join(err, h.Validate())
+	}
+	return err
+}
 
 // Validate checks identifiers, enums and sizes.
 func (r *AuditDecision) Validate() error {

@@ -122,7 +122,7 @@ func egressEvents() []example[Message] {
 
 func auditExamples() []example[AuditRecord] {
 	return []example[AuditRecord]{
-		{&AuditStart{Version: "0.1.0", PID: 4242}, &AuditStart{}},
+		{&AuditStart{Version: "0.1.0", PID: 4242, Lost: []AuditHead{exHead}}, &AuditStart{}},
 		{
 			&AuditDecision{
 				ID: exCall, Session: "chat-20260304-1", Tool: "write_file", Args: exArgs, Digest: exHash, Verdict: VerdictAsk, Code: CodeRateLimited,

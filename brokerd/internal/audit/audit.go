@@ -6,8 +6,9 @@
 // appended any more: the program should end, and [Open] is the way back. The
 // clock only names files and times; it never decides what follows on what.
 //
-// It does not notice that the end of the log was cut off, or all of it written
-// anew, while brokerd was away: heads that are kept elsewhere show that.
+// A log that lacks a head which was noted or is given to [Open] is not gone on
+// with. What came after the newest of those can be cut off unnoticed while
+// brokerd is away: other heads, kept elsewhere, show that.
 package audit
 
 import (
@@ -31,6 +32,10 @@ type Config struct {
 	// Visit, if set, is given each record that is there, in order. An error
 	// ends Open.
 	Visit func(proto.AuditHeader, proto.AuditRecord) error
+
+	State  *os.Root          // where its length is noted; nil: nowhere
+	Known  []proto.AuditHead // heads that were kept elsewhere
+	Accept *proto.AuditHead  // the owner goes on with a log of just this end, whatever it lacks
 }
 
 // A Ref stands for one record that is on disk. Only a [Log] makes one that is
@@ -46,9 +51,11 @@ func (r Ref) Head() proto.AuditHead { return r.head }
 // A Log appends to the newest file. Its methods may be called from several
 // goroutines.
 type Log struct {
-	now  func() time.Time
-	disk disk
-	lock io.Closer
+	now   func() time.Time
+	disk  disk
+	lock  io.Closer
+	state *os.Root
+	known []*known // until it is loaded
 
 	mu   sync.Mutex // guards what follows
 	err  error      // why nothing more can be appended
@@ -56,6 +63,7 @@ type Log struct {
 	name string
 	walk chain.Walker
 
+	noted   bool       // its length is this program's to note
 	given   proto.Head // newest checkpoint
 	givenAt int64      // how long the log was with its record
 }
@@ -70,10 +78,21 @@ func open(c Config, d disk) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: cannot take the lock of the audit log: %w%s", err, advice(err))
 	}
-	l := &Log{now: c.Now, disk: d, lock: lock}
-	rec, err := l.load(c)
+	l := &Log{now: c.Now, disk: d, lock: lock, state: c.State}
+	var rec appendlog.Recovery
+	if l.known, err = expect(c); err == nil {
+		rec, err = l.load(c)
+	}
+	var lost []proto.AuditHead
 	if err == nil {
-		err = l.begin(c.Version, rec)
+		lost, err = missed(l.known, l.walk.Head(), c.Accept)
+	}
+	if err == nil {
+		err = l.begin(&proto.AuditStart{Version: c.Version, PID: os.Getpid(), Lost: lost}, rec)
+	}
+	if err == nil {
+		l.noted = true
+		err = l.note()
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -126,6 +145,9 @@ func (l *Log) load(c Config) (appendlog.Recovery, error) {
 // visit takes one line: err says that the log is bad, refused is the visitor's.
 func (l *Log) visit(each func(proto.AuditHeader, proto.AuditRecord) error, line []byte) (err, refused error) {
 	h, _, err := l.walk.Next(line)
+	if err == nil {
+		meet(l.known, l.walk.Head())
+	}
 	if err != nil || each == nil {
 		return err, nil
 	}
@@ -137,13 +159,13 @@ func (l *Log) visit(each func(proto.AuditHeader, proto.AuditRecord) error, line 
 }
 
 // begin writes the first records of this opening.
-func (l *Log) begin(version string, rec appendlog.Recovery) error {
+func (l *Log) begin(start *proto.AuditStart, rec appendlog.Recovery) error {
 	if rec.Torn > 0 {
 		if _, err := l.Append(&proto.AuditRecovered{Bytes: rec.Torn, File: rec.Side}); err != nil {
 			return err
 		}
 	}
-	_, err := l.Append(&proto.AuditStart{Version: version, PID: os.Getpid()})
+	_, err := l.Append(start)
 	return err
 }
 
@@ -232,7 +254,7 @@ func (l *Log) Checkpoint(s *Signer) (proto.Head, error) {
 		return proto.Head{}, err
 	}
 	l.given, l.givenAt = proto.Head{Head: head, Checkpoint: checkpoint}, l.walk.Head().N
-	return l.given, nil
+	return l.given, l.note()
 }
 
 // Close closes the file and drops the lock. Append fails from then on.
@@ -242,10 +264,13 @@ func (l *Log) Close() error {
 	if errors.Is(l.err, os.ErrClosed) {
 		return nil
 	}
-	l.err = fmt.Errorf("audit: the log: %w", os.ErrClosed)
 	var err error
+	if l.noted && l.err == nil {
+		err = l.note()
+	}
+	l.err = fmt.Errorf("audit: the log: %w", os.ErrClosed)
 	if l.file != nil {
-		err = l.file.Close()
+		err = errors.Join(err, l.file.Close())
 	}
 	return errors.Join(err, l.lock.Close())
 }

@@ -74,7 +74,7 @@ func damaged(root *os.Root, err error) error {
 	}
 	return fmt.Errorf("audit: the audit log is not as it was written, and nothing is allowed until it is: %w; "+
 		"bxctl audit verify says more; put the file back from a backup, or move the whole folder away to begin a new log, "+
-		"which the heads that were kept will not fit (see runbook: audit-damaged)", err)
+		"and say so with: bxctl audit accept (see runbook: audit-damaged)", err)
 }
 
 // advice says what to do, unless the error does.

@@ -47,7 +47,14 @@ type Config struct {
 	Confined     []proto.Check
 	Log          *slog.Logger
 	Fault        func(step string) error // for tests
+
+	Known  []proto.AuditHead // heads that the audit log must have
+	Accept *proto.AuditHead  // see [audit.Config]
 }
+
+// maxKept is how many results may wait for loopd, which takes each within
+// seconds. What a call of a deleted session left counts too.
+const maxKept = 1024
 
 // A Broker is everything that is opened.
 type Broker struct {
@@ -81,7 +88,7 @@ func Open(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("%w (see runbook: brokerd-state)", err)
 	}
 	book, history, newest := calls.NewBook(), policy.NewHistory(), time.Time{}
-	b.log, err = audit.Open(audit.Config{Root: c.Audit, Version: c.Version, Now: c.Clock.Now, Visit: func(h proto.AuditHeader, r proto.AuditRecord) error {
+	b.log, err = audit.Open(audit.Config{Root: c.Audit, State: c.State, Known: c.Known, Accept: c.Accept, Version: c.Version, Now: c.Clock.Now, Visit: func(h proto.AuditHeader, r proto.AuditRecord) error {
 		if h.Time.After(newest) {
 			newest = h.Time
 		}
@@ -111,7 +118,7 @@ func Open(c Config) (*Broker, error) {
 		Results: results, Desk: desk, Book: book, Now: c.Clock.Now, Log: c.Log, Fault: c.Fault,
 		Limits: driver.Limits{
 			Running: c.Settings.Calls.Running, Live: c.Settings.Calls.Live, Session: c.Settings.Calls.Session,
-			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress),
+			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress), Kept: maxKept,
 		},
 	})
 	b.health = newHealth(c.Looks, c.Clock.Now)

@@ -104,6 +104,9 @@ func (l Log) keep(root *os.Root, keys []string, a anchor, signed proto.AuditHead
 		if line, err = strict.Marshal(&a); err == nil {
 			err = log.Append(line)
 		}
+		if err == nil {
+			err = spent(root)
+		}
 	}
 	if err = errors.Join(err, log.Close()); err != nil {
 		return Added{}, anchorFault(err)

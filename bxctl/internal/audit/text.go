@@ -113,6 +113,9 @@ func (e Entry) detail() string {
 		}
 	case *proto.AuditStart:
 		add("brokerd %s, process %d", r.Version, r.PID)
+		for _, h := range r.Lost {
+			add("the owner accepted that the log, once %s long (%.12s…), lost its end or is another one", many(h.N, "record"), h.Hash)
+		}
 	case *proto.AuditRecovered:
 		add("%s at the end were cut short by a crash; they are in %s", term.Bytes(r.Bytes), r.File)
 	case *proto.AuditCheckpoint:

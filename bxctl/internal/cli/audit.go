@@ -36,7 +36,7 @@ and work when nothing runs, except anchor.`,
 			return c.Help()
 		},
 	}
-	c.AddCommand(a.auditShow("show", "50"), a.auditShow("tail", "10"), a.auditVerify(), a.auditExport(), a.auditAnchor())
+	c.AddCommand(a.auditShow("show", "50"), a.auditShow("tail", "10"), a.auditVerify(), a.auditExport(), a.auditAnchor(), a.auditAccept())
 	return c
 }
 

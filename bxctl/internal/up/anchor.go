@@ -47,3 +47,14 @@ func (s *session) anchor(ctx context.Context, told string) string {
 	}
 	return text
 }
+
+// knownHeads are brokerd's arguments about the audit log: it does not go on with
+// one that is shorter than what was kept of it.
+func (s *session) knownHeads() []string {
+	args, err := audit.At(s.o.Layout).Flags()
+	if err != nil {
+		text := fault.Line(err)
+		s.out.say("brokerd starts without the heads that were kept of the audit log: "+text, slog.LevelWarn, "the kept heads of the audit log can't be read", "error", text)
+	}
+	return args
+}

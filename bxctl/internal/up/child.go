@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -103,7 +104,11 @@ func (c *child) command(r Role, dir string, socks *listening, isolate bool) (*ex
 		return nil, nil, err
 	}
 	c.reader = read
-	cmd := exec.Command(r.Path, r.Args...)
+	args := r.Args
+	if r.Late != nil {
+		args = append(slices.Clone(args), r.Late()...)
+	}
+	cmd := exec.Command(r.Path, args...)
 	cmd.Dir, cmd.Env = dir, append(append([]string{}, r.Env...), socks.env()...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = write, write, socks.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

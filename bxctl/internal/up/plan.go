@@ -28,6 +28,7 @@ type Role struct {
 	Path    string // program that is started
 	Becomes string // program that this one becomes, if it is another one
 	Args    []string
+	Late    func() []string // arguments that are known at each start alone
 	Env     []string
 	Sockets []Socket // up listens and hands them over, from descriptor 3
 	Makes   string   // socket that the program makes itself; removed before each start

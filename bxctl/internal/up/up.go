@@ -245,6 +245,9 @@ func (s *session) keepers(st *starter) ([]*keeper, error) {
 	}
 	var out []*keeper
 	for _, r := range s.roles {
+		if r.Name == roleBroker {
+			r.Late = s.knownHeads
+		}
 		k, err := newKeeper(r, s.o.Layout.Run, s.o.Layout.Log, st, b, s.out)
 		if err != nil {
 			return out, broken("open the log of "+r.Name, err)
