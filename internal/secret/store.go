@@ -167,12 +167,10 @@ func (s *Store) Names() ([]string, error) {
 
 // All gives every value of now and every one that was there before, since the
 // store was opened: a call that runs may still hold what was replaced, and its
-// result must be searched for that too.
+// result must be searched for that too. Those come with an error as well.
 func (s *Store) All() ([]Named, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.fresh(); err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.past), nil
+	err := s.fresh()
+	return slices.Clone(s.past), err
 }

@@ -80,7 +80,8 @@ func (v *vault) scanner() *scan.Scanner {
 	if err != nil && v.err == nil {
 		v.log.Error("the secrets cannot be read any more; what was read before is still taken out of results", "error", err.Error())
 	}
-	if v.err = err; err == nil {
+	v.err = err
+	if err == nil || len(all) > 0 {
 		v.last = v.cache.For(all)
 	}
 	return v.last

@@ -48,6 +48,7 @@ type Limits struct {
 	Session int           // of these in one session
 	Expires time.Duration // of an approval
 	Egress  int64         // bytes over the network of one call
+	Kept    int           // results that loopd has not confirmed; 0: no bound
 }
 
 // ErrEnding is given to those who wait when brokerd ends before their call.

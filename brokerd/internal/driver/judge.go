@@ -20,7 +20,9 @@ func judge(e *entry) proto.CallResult {
 	var s *setback
 	switch {
 	case e.runErr == nil:
-	case errors.As(e.runErr, &s) && s.code != "":
+	case errors.As(e.runErr, &s) && s.code == proto.CodeHalted:
+		return ours(proto.CallDenied, s.code, s.text)
+	case s != nil && s.code != "":
 		return ours(proto.CallFailed, s.code, s.text)
 	case s != nil && stopped:
 		return ours(proto.CallDenied, e.stop, "")

@@ -53,6 +53,8 @@ func (d *Driver) admit(c *proto.Call) (*entry, *proto.CallResult, error) {
 		return nil, nil, ErrEnding
 	case len(d.live) >= d.cfg.Limits.Live:
 		return nil, nil, Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
+	case d.cfg.Limits.Kept > 0 && d.cfg.Results.Count() >= d.cfg.Limits.Kept:
+		return nil, nil, Busy("brokerd keeps %d results that loopd has not taken, and makes no more", d.cfg.Results.Count())
 	case d.inSession(c.Session) >= d.cfg.Limits.Session:
 		return nil, nil, Busy("the session has %d calls that have not ended, and may have no more", d.inSession(c.Session))
 	}

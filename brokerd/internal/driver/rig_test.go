@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,6 +275,7 @@ type fakeDoors struct {
 	err    error
 	opened []WayOut
 	closed int
+	host   string // that was asked for
 }
 
 func (f *fakeDoors) Open(_ context.Context, w WayOut) (string, func() proto.EgressReport, error) {
@@ -283,7 +285,7 @@ func (f *fakeDoors) Open(_ context.Context, w WayOut) (string, func() proto.Egre
 	f.opened = append(f.opened, w)
 	return "egressd/doors/x.sock", func() proto.EgressReport {
 		f.closed++
-		return proto.EgressReport{Connections: []proto.EgressConn{{Host: "api.example.com:443", Verdict: proto.EgressPassed, Sent: 9}}}
+		return proto.EgressReport{Connections: []proto.EgressConn{{Host: cmp.Or(f.host, "api.example.com:443"), Verdict: proto.EgressPassed, Sent: 9}}}
 	}, nil
 }
 

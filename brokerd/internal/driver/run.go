@@ -53,6 +53,10 @@ func (d *Driver) run(ctx context.Context, e *entry) {
 		return
 	}
 	defer leave()
+	if halted, _ := d.Halted(); halted { // the call may not have been told yet
+		e.runErr = &setback{code: proto.CodeHalted, text: calls.Text(proto.CodeHalted, proto.CallDenied), err: errInterrupted}
+		return
+	}
 	e.started = d.cfg.Now()
 	values, err := d.values(e.facts.Grant)
 	if err != nil {
@@ -177,8 +181,10 @@ func (d *Driver) question(e *entry) proto.Approval {
 	if len(a.Read)+len(a.Write) == 0 { // a program sees all of its grant
 		a.Read, a.Write = list(r.Grant.Paths.Read), list(r.Grant.Paths.Write)
 	}
-	if len(a.Hosts) == 0 {
-		a.Hosts = list(r.Hosts)
+	for _, h := range r.Hosts { // a redirect may lead to each of them
+		if !slices.Contains(a.Hosts, h) {
+			a.Hosts = append(a.Hosts, h)
+		}
 	}
 	a.Secrets = append(a.Secrets, r.Grant.Secrets.Names...)
 	for _, i := range r.Grant.Secrets.Inject {
@@ -243,6 +249,9 @@ func (d *Driver) seal(e *entry) (calls.Event, error) {
 	e.kept = &calls.Kept{
 		Digest: e.digest, Session: e.call.Session, Result: r, Egress: e.report.Connections, More: e.report.More,
 		Detail: d.cfg.Secrets.Clean(clip(valid(detail), 4<<10)),
+	}
+	for i := range e.kept.Egress { // a tool may have asked for a host of that name
+		e.kept.Egress[i].Host = d.cfg.Secrets.Clean(e.kept.Egress[i].Host)
 	}
 	if !e.started.IsZero() {
 		e.kept.MS = max(0, d.cfg.Now().Sub(e.started).Milliseconds())
