@@ -80,7 +80,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("runnerd", flag.ContinueOnError)
 	f.StringVar(&o.config, "config", "", "configuration `file` (runnerd.toml); none means all defaults")
 	f.StringVar(&o.listen, "listen", "", "`socket` for brokerd")
-	f.StringVar(&o.toolkit, "toolkit", "", "`file` of the toolkit program, which becomes the first process of every container")
+	f.StringVar(&o.toolkit, "toolkit", "", "`file` of the toolkit program, which becomes the first process of every container; toolfetch lies beside it")
 	f.StringVar(&o.bundles, "bundles", "", "`folder` for what a running call needs; it becomes this user's own")
 	f.Uint64Var(&o.uid, "uid", 0, "user `id` to drop to when started as root")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when the program that started this one ends")

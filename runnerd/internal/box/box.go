@@ -64,6 +64,7 @@ type Box struct {
 	Env     []string
 	Mounts  []Mount
 	Secrets bool // there is a descriptor 3
+	Door    bool // there is a way out, which is a Unix socket
 	Limits  Rlimits
 	UID     int // outside
 	GID     int
@@ -103,7 +104,7 @@ type Host struct {
 // a *Refused.
 func Make(id string, l *proto.Launch, h Host) (*Box, error) {
 	b := &Box{
-		ID: id, Dir: h.Dir, RootFS: filepath.Join(h.Dir, "rootfs"), UID: h.UID, GID: h.GID, Secrets: len(l.Secrets) > 0,
+		ID: id, Dir: h.Dir, RootFS: filepath.Join(h.Dir, "rootfs"), UID: h.UID, GID: h.GID, Secrets: len(l.Secrets) > 0, Door: l.Door != "",
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"},
 	}
 	s, err := newSkeleton(b.RootFS)

@@ -92,7 +92,7 @@ func encode(b *box.Box) ([]byte, error) {
 		},
 		Linux: linux{
 			UIDs: []mapping{{box.Inside, b.UID, 1}}, GIDs: []mapping{{box.Inside, b.GID, 1}},
-			Masked: box.Masked(), Readonly: readonly(), Seccomp: seccomp.Profile(),
+			Masked: box.Masked(), Readonly: readonly(), Seccomp: seccomp.Profile(b.Door),
 		},
 	}
 	for _, n := range []string{"user", "mount", "pid", "network", "ipc", "uts", "cgroup"} {
@@ -119,6 +119,11 @@ func rlimits(b *box.Box) []rlimit {
 	return l
 }
 
+// inodes bounds how many names there can be in a file system in memory: an empty
+// file takes no room in it, and a kilobyte of the kernel's. Otherwise they would be
+// as many as the machine has memory for.
+func inodes(size int64) int64 { return max(1024, size/4096) }
+
 // encodeMount: a bind takes along what is mounted below it, since the kernel
 // does not let a user namespace uncover it, and its options hold there too.
 func encodeMount(m box.Mount) (mount, error) {
@@ -126,7 +131,7 @@ func encodeMount(m box.Mount) (mount, error) {
 	case box.Proc:
 		return mount{m.Dest, "proc", "proc", []string{"nosuid", "nodev", "noexec"}}, nil
 	case box.Tmpfs:
-		o := []string{"nosuid", "size=" + strconv.FormatInt(m.Size, 10), "mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
+		o := []string{"nosuid", "size=" + strconv.FormatInt(m.Size, 10), "nr_inodes=" + strconv.FormatInt(inodes(m.Size), 10), "mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
 		if !m.Dev {
 			o = append(o, "nodev")
 		}

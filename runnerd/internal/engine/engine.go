@@ -37,6 +37,7 @@ type Config struct {
 	Settings settings.Settings
 	Bundles  string   // folder of the calls, as the runtime sees it
 	Host     box.Host // what is the same in all boxes
+	Fetch    string   // the toolkit of http_fetch, which has another; empty: not here
 	Log      *slog.Logger
 	Version  string
 	Confined []proto.Check
@@ -130,6 +131,10 @@ func newID() string {
 	return runtime.Prefix + hex.EncodeToString(b)
 }
 
+// fetchEntry is the tool whose program is not the toolkit: what reads web pages
+// takes too long to start for all the others.
+const fetchEntry = "http_fetch"
+
 // call makes folder, group and box of one call, runs it, and removes them.
 func (e *Engine) call(ctx context.Context, rt runtime.Runtime, l *proto.Launch) (end *proto.Ended) {
 	id := newID()
@@ -144,6 +149,11 @@ func (e *Engine) call(ctx context.Context, rt runtime.Runtime, l *proto.Launch) 
 	}()
 	host := e.cfg.Host
 	host.Dir = dir
+	if l.Entry == fetchEntry {
+		if host.Toolkit = e.cfg.Fetch; host.Toolkit == "" {
+			return &proto.Ended{Reason: proto.EndNoRuntime, Detail: "the program toolfetch did not lie beside the toolkit when runnerd started; build it with `make build`"}
+		}
+	}
 	b, err := box.Make(id, l, host)
 	if err != nil {
 		return refused(err)

@@ -60,7 +60,7 @@ func New(configured, state string) (*Runtime, error) {
 	err = os.MkdirAll(r.in("xdg"), 0o700)
 	// Locks in files: those in shared memory would be the user's, and not this folder's.
 	err = errors.Join(err, os.WriteFile(r.in("containers.conf"), []byte("[engine]\nlock_type = \"file\"\n"), 0o600),
-		os.WriteFile(r.in("seccomp.json"), seccomp.Profile(), 0o600))
+		os.WriteFile(r.in(profileName(true)), seccomp.Profile(true), 0o600), os.WriteFile(r.in(profileName(false)), seccomp.Profile(false), 0o600))
 	return r, err
 }
 
@@ -71,6 +71,8 @@ func nested() bool {
 	f := strings.Fields(string(text))
 	return err == nil && (len(f) != 3 || f[2] != "4294967295")
 }
+
+func profileName(door bool) string { return "seccomp-door-" + strconv.FormatBool(door) + ".json" }
 
 func (r *Runtime) in(name string) string { return filepath.Join(r.state, name) }
 
@@ -88,7 +90,7 @@ func (r *Runtime) Prepare(b *box.Box) (runtime.Start, error) {
 	args := append(append([]string{}, r.global...), "run", "--name", b.ID, "--label", label, "--rm", "--interactive", "--pidfile", pid,
 		"--uidmap", "1000:0:1", "--gidmap", "1000:0:1", "--user", "1000:1000",
 		"--network", "none", "--no-hosts", "--http-proxy=false", "--hostname", "box", "--cgroups", "disabled", "--cgroupns", "private",
-		"--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "seccomp="+r.in("seccomp.json"),
+		"--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "seccomp="+r.in(profileName(b.Door)),
 		"--security-opt", "mask="+strings.Join(box.Masked(), ":")+":/sys",
 		"--read-only", "--read-only-tmpfs=false", "--pull", "never", "--log-driver", "none", "--systemd=false", "--sdnotify", "ignore",
 		"--unsetenv-all", "--workdir", "/", "--shm-size", "64m", "--stop-timeout", "0",

@@ -5,12 +5,16 @@
 // older calls); what is known and dangerous is forbidden (EPERM): namespaces,
 // mounts, tracing, other processes' memory, keyrings, io_uring, bpf, handles,
 // kernel modules, the clock. clone can make processes and threads and no
-// namespace; clone3, whose flags a filter cannot see, is absent. Sockets are of
-// the families UNIX, INET, INET6 and NETLINK_ROUTE. The names are those of
+// namespace; clone3, whose flags a filter cannot see, is absent. Sockets are TCP
+// and UDP, NETLINK_ROUTE, and UNIX where there is a door: a server of the machine
+// that has its socket in a granted folder would obey whoever connects to it, and
+// neither a read-only mount nor this kernel's Landlock forbids that. Pairs of
+// UNIX sockets are always there. The names are those of
 // x86_64 and arm64; calls of another architecture end the process.
 package seccomp
 
 import (
+	"bytes"
 	_ "embed"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,11 +23,25 @@ import (
 //go:embed profile.json
 var profile []byte
 
-// Profile gives a copy of the profile as compact JSON.
-func Profile() jsontext.Value {
+// The rule about UNIX sockets, as it stands in the profile and as it is without
+// a door (97 is EAFNOSUPPORT, after which programs do without).
+const (
+	withUnix    = `{"names":["socket"],"action":"SCMP_ACT_ALLOW","args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}`
+	withoutUnix = `{"names":["socket"],"action":"SCMP_ACT_ERRNO","errnoRet":97,"args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}`
+)
+
+// Profile gives a copy of the profile as compact JSON. door says that there is a
+// UNIX socket which the first process has to reach.
+func Profile(door bool) jsontext.Value {
 	v := jsontext.Value(append([]byte(nil), profile...))
 	if err := v.Compact(); err != nil {
 		panic("seccomp: the embedded profile is no JSON: " + err.Error()) // a test rules it out
 	}
-	return v
+	if door {
+		return v
+	}
+	if bytes.Count(v, []byte(withUnix)) != 1 {
+		panic("seccomp: the embedded profile has no rule about UNIX sockets") // a test rules it out
+	}
+	return bytes.Replace(v, []byte(withUnix), []byte(withoutUnix), 1)
 }

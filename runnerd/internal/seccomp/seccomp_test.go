@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -27,14 +28,21 @@ type rules struct {
 // The conformance suite tries the profile on the kernel. This is what must not
 // be allowed by any later edit.
 func TestProfile(t *testing.T) {
+	for _, door := range []bool{true, false} {
+		t.Run(fmt.Sprintf("door %v", door), func(t *testing.T) { profileOf(t, door) })
+	}
+}
+
+func profileOf(t *testing.T, door bool) {
 	var r rules
-	if err := json.Unmarshal(Profile(), &r, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(Profile(door), &r, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}
 	if r.DefaultAction != "SCMP_ACT_ERRNO" || r.DefaultErrnoRet != 38 {
 		t.Errorf("by default: %s %d", r.DefaultAction, r.DefaultErrnoRet)
 	}
 	allowed := map[string]int{}
+	unix := !door
 	for _, s := range r.Syscalls {
 		for _, n := range s.Names {
 			if s.Action == "SCMP_ACT_ALLOW" && len(s.Args) == 0 {
@@ -47,6 +55,12 @@ func TestProfile(t *testing.T) {
 		if slices.Contains(s.Names, "socket") && len(s.Args) == 0 {
 			t.Error("socket of any family")
 		}
+		if slices.Contains(s.Names, "socket") && len(s.Args) > 0 && s.Args[0].Value == 1 {
+			unix = s.Action == "SCMP_ACT_ALLOW"
+		}
+	}
+	if unix != door {
+		t.Errorf("UNIX sockets: %v", unix)
 	}
 	for n, times := range allowed {
 		if times > 1 {
@@ -57,7 +71,7 @@ func TestProfile(t *testing.T) {
 		"unshare", "setns", "clone", "clone3", "mount", "umount2", "move_mount", "open_tree", "fsopen", "fsmount", "mount_setattr", "pivot_root", "chroot",
 		"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "add_key", "request_key", "keyctl", "bpf", "perf_event_open",
 		"io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "open_by_handle_at", "name_to_handle_at", "kexec_load", "kexec_file_load",
-		"init_module", "finit_module", "delete_module", "swapon", "swapoff", "reboot", "syslog", "personality", "socket", "settimeofday", "clock_settime",
+		"init_module", "finit_module", "delete_module", "swapon", "swapoff", "reboot", "syslog", "personality", "socket", "socketpair", "settimeofday", "clock_settime",
 		"adjtimex", "quotactl", "acct", "iopl", "ioperm", "lookup_dcookie", "fanotify_init", "modify_ldt",
 	} {
 		if allowed[n] > 0 {

@@ -39,9 +39,10 @@ type Options struct {
 
 // Info is what was prepared.
 type Info struct {
-	Run     string      `json:"run"`     // the run folder, as the runtime sees it
-	Bundles string      `json:"bundles"` // the folder of calls, as the runtime sees it
-	Toolkit string      `json:"toolkit"` // the copy of the toolkit, as the runtime sees it
+	Run     string      `json:"run"`            // the run folder, as the runtime sees it
+	Bundles string      `json:"bundles"`        // the folder of calls, as the runtime sees it
+	Toolkit string      `json:"toolkit"`        // the copy of the toolkit, as the runtime sees it
+	Fetch   string      `json:"fetch,omitzero"` // that of toolfetch, if it lies beside the toolkit
 	Hidden  string      `json:"hidden,omitzero"`
 	Cgroups cgroup.Base `json:"cgroups"`
 	Notes   []string    `json:"notes,omitzero"`
@@ -115,6 +116,15 @@ func look(o Options) (Info, error) {
 	if err := copyProgram(o.Toolkit, info.Toolkit, o.UID); err != nil {
 		return info, fmt.Errorf("the toolkit cannot be copied to the bundles folder: %w; build it with `make build` (see runbook: runner-toolkit)", err)
 	}
+	switch from, to := filepath.Join(filepath.Dir(o.Toolkit), fetchName), filepath.Join(bundles, fetchName); {
+	case absent(from):
+		info.Notes = append(info.Notes, fetchName+" does not lie beside the toolkit: no page can be fetched")
+	default:
+		if err := copyProgram(from, to, o.UID); err != nil {
+			return info, fmt.Errorf("%s cannot be copied to the bundles folder: %w; build it with `make build` (see runbook: runner-toolkit)", fetchName, err)
+		}
+		info.Fetch = to
+	}
 	uid := o.UID
 	if uid == 0 {
 		uid = os.Getuid()
@@ -126,6 +136,14 @@ func look(o Options) (Info, error) {
 	// The name is the same at each start, so that a start finds what the last one left.
 	info.Cgroups = cgroup.Delegate(fmt.Sprintf("boxmaker-%d-%x-%x", uid, st.Dev, st.Ino), uid)
 	return info, nil
+}
+
+// fetchName is the program that is the toolkit of http_fetch.
+const fetchName = "toolfetch"
+
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // copyProgram copies, so that a user who cannot enter the program's folder can
@@ -209,6 +227,9 @@ func show(info *Info) error {
 		*p = to
 	}
 	info.Toolkit, info.Hidden = filepath.Join(info.Bundles, "toolkit"), shadow
+	if info.Fetch != "" {
+		info.Fetch = filepath.Join(info.Bundles, fetchName)
+	}
 	return nil
 }
 
