@@ -9,9 +9,10 @@ import (
 
 // families are all of them; each stands in a file of its own.
 func families() []family {
-	return []family{
+	return append(authorityFamilies(), []family{
 		argumentTricks(), pathTraversal(), symbolicLinks(), plantedLinks(), specialFiles(), strangePaths(),
-	}
+		namespaceCalls(), kernelCalls(), procTricks(), sockets(), floods(), outputFloods(), leftovers(), races(),
+	}...)
 }
 
 // fewest is how many attempts there are at least, all families together.

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package redteam
+
+func archRows() []syscallRow { return nil }
+
+func archTries(*rig) []attempt { return nil }
