@@ -37,14 +37,25 @@ func (l *ledger) another(limit int) (n int, ok bool) {
 	return l.attempts, l.attempts <= limit
 }
 
-// add notes how an attempt ended. Of more than are listed, the first to end are.
+// add notes how an attempt ended. Of more than are listed, the first to end are;
+// but what reached a host takes the place of what did not, else a tool could
+// hide where it went behind a few hundred attempts that are refused.
 func (l *ledger) add(n int, c proto.EgressConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.listed) < maxListed {
 		l.listed = append(l.listed, entry{n, c})
-	} else {
-		l.more++
+		return
+	}
+	l.more++
+	if c.Address == "" {
+		return
+	}
+	for i := len(l.listed) - 1; i >= 0; i-- {
+		if l.listed[i].row.Address == "" {
+			l.listed = append(slices.Delete(l.listed, i, i+1), entry{n, c})
+			return
+		}
 	}
 }
 
