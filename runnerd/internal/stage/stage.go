@@ -154,8 +154,13 @@ func copyProgram(from, to string, uid int) error {
 		return err
 	}
 	defer in.Close()
+	// The folder is the user's, who may have put anything there: a file with a
+	// second name, or a pipe in which root would wait for ever.
 	fresh := to + ".new"
-	out, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o500)
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o500)
 	if err != nil {
 		return err
 	}
