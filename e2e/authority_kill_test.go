@@ -413,4 +413,3 @@ func (s *siege) judgeApprovals(audit []stack.AuditLine) {
 	}
 	s.t.Logf("%d approvals waited", len(s.waited))
 }
-

@@ -210,6 +210,7 @@ func TestFault_Walls_FilesAndSockets(t *testing.T) {
 	// As root the clients have other uids, and pass through these; none of them may be read.
 	passages := []string{".", "run", "run/loopd", "run/inferproxy", "run/practice", "run/brokerd", "run/runnerd", "run/egressd"}
 	asRoot := map[string]fs.FileMode{"grants": 0o750, "run/brokerd/doors": 0o710, "run/egressd/doors": 0o710}
+	insides := []string{"run/runnerd/bundles/toolkit", "run/runnerd/bundles/toolfetch"}
 	err := filepath.WalkDir(s.Home, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -219,7 +220,7 @@ func TestFault_Walls_FilesAndSockets(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(name, "run/runnerd/bundles/") && name != "run/runnerd/bundles/toolkit" {
+		if strings.HasPrefix(name, "run/runnerd/bundles/") && !slices.Contains(insides, name) {
 			return nil // of containers, in a folder that runnerd alone can enter
 		}
 		mode, want := fi.Mode().Perm(), fs.FileMode(0o600)
@@ -232,7 +233,7 @@ func TestFault_Walls_FilesAndSockets(t *testing.T) {
 			want = 0o640
 		case name == "broker/audit.pub":
 			want = 0o644
-		case name == "run/runnerd/bundles/toolkit":
+		case slices.Contains(insides, name):
 			want = 0o555
 		case d.IsDir():
 			want = 0o700

@@ -10,122 +10,68 @@
 // container and needs no input. A tool that fails is no failure of toolkit: status 0 and a
 // code in the output. Status 2 is a use that makes no sense.
 //
+// http_fetch is not among them: the libraries that read web pages would double
+// the start of every other tool, so they are in toolfetch, which is the same in
+// all else.
+//
 // It is made to be process 1 of a PID namespace: it reaps what is left to it,
 // ends everything when its tool has ended, and cannot be read or traced by what
 // it starts. It holds nothing that the call was not granted.
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
+	"boxmaker/internal/boot"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/boot"
-	"boxmaker/toolkit/internal/text"
+	"boxmaker/toolkit/internal/files"
+	"boxmaker/toolkit/internal/forward"
+	"boxmaker/toolkit/internal/program"
+	"boxmaker/toolkit/internal/tree"
 )
 
-// Exit statuses.
-const (
-	exitOK    = 0
-	exitUse   = 2
-	exitMount = 126
-	exitTerm  = 128 + int(syscall.SIGTERM)
-)
+func main() { os.Exit(boot.Main(perform)) }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	secrets, err := boot.Secrets() // first: nothing else may have descriptor 3
-	if err == nil {
-		err = boot.Harden()
+// perform runs the tool of the call.
+func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string) tool.Output {
+	w := files.Work{Tree: tree.Set{Read: in.Read, Write: in.Write}, Limit: in.Output, Preview: in.Preview}
+	switch a := call.Args.(type) {
+	case *tool.ListFiles:
+		return files.List(ctx, w, a)
+	case *tool.ReadFile:
+		return files.Read(ctx, w, a)
+	case *tool.SearchFiles:
+		return files.Search(ctx, w, a)
+	case *tool.WriteFile:
+		return files.Write(ctx, w, a)
+	case *tool.EditFile:
+		return files.Edit(ctx, w, a)
 	}
-	if err != nil {
-		return complain(stderr, exitUse, err)
+	if in.Preview {
+		return tool.Output{Note: "this tool has no preview"}
 	}
-	if len(args) == 1 && args[0] == probeEntry {
-		return probe(stdout, stderr)
+	switch a := call.Args.(type) {
+	case *tool.Run:
+		return start(ctx, in, a.Argv, a.Dir, secrets)
+	case *tool.Shell:
+		return start(ctx, in, []string{"/bin/sh", "-c", a.Command}, a.Dir, secrets)
+	default:
+		return boot.Internal(fmt.Sprintf("%s is not built into toolkit", call.Tool.Name))
 	}
-	ctx, stop := signals()
-	defer stop()
-	entry, checks, err := parse(args)
-	if err != nil {
-		return complain(stderr, exitUse, err)
-	}
-	for _, c := range checks {
-		if err := c.Verify(); err != nil {
-			return complain(stderr, exitMount, err)
-		}
-	}
-	if entry == boot.ProbeEntry {
-		fmt.Fprintln(stdout, boot.Probe())
-		return exitOK
-	}
-	in, call, err := boot.Input(entry, stdin)
-	if err != nil {
-		return complain(stderr, exitUse, err)
-	}
-	if err := write(stdout, perform(ctx, in, call, secrets), in.Output); err != nil {
-		return complain(stderr, exitUse, err)
-	}
-	return exitOK
 }
 
-func complain(w io.Writer, code int, err error) int {
-	fmt.Fprintln(w, err)
-	return code
-}
-
-func parse(args []string) (entry string, checks []boot.Check, err error) {
-	for len(args) >= 2 && args[0] == "-check" {
-		c, err := boot.ParseCheck(args[1])
+// start runs a program, with the way out if there is one.
+func start(ctx context.Context, in tool.Input, argv []string, dir string, secrets map[string]string) tool.Output {
+	job := program.Job{Argv: argv, Dir: dir, Trees: tree.Set{Read: in.Read, Write: in.Write}, Secrets: secrets, Limit: in.Output}
+	if in.Proxy {
+		stop, err := forward.Start(ctx, forward.Address, forward.Door)
 		if err != nil {
-			return "", nil, err
+			return boot.Internal("the way out could not be opened")
 		}
-		checks, args = append(checks, c), args[2:]
+		defer stop()
+		job.Env = forward.Env()
 	}
-	if len(args) != 1 {
-		return "", nil, fmt.Errorf("use: toolkit -check PATH=DEV:INO … ENTRY")
-	}
-	return args[0], checks, nil
-}
-
-// grace is how long a tool may take to end after SIGTERM.
-const grace = 2 * time.Second
-
-// signals ends the context on SIGTERM, and the process if the tool does not
-// heed that. All others that can be caught are caught and dropped: what runs
-// inside may send them to us, and without a handler the Go runtime would end.
-func signals() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := make(chan os.Signal, 16)
-	signal.Notify(c)
-	go func() {
-		for s := range c {
-			if s == syscall.SIGTERM && ctx.Err() == nil {
-				cancel()
-				time.AfterFunc(grace, func() { os.Exit(exitTerm) })
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(c); cancel() }
-}
-
-// write writes the one document, however long the tool's text is.
-func write(w io.Writer, out tool.Output, limit int64) error {
-	s, gone := text.Fit(out.Text, limit)
-	out.Text, out.Dropped = s, out.Dropped+gone
-	out.Diff = text.Head(out.Diff, tool.MaxDiff)
-	b, err := tool.EncodeOutput(out)
-	if err != nil {
-		return err
-	}
-	buf := bufio.NewWriter(w)
-	_, _ = buf.Write(b)
-	return buf.Flush()
+	return program.Run(ctx, job)
 }

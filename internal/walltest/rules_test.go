@@ -60,8 +60,12 @@ var links = map[string]rule{
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon"},
 	},
 	"toolkit": { // inside the containers
-		modules: slices.Concat(jsonModule, pages, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
-		shared:  []string{"proto", "strict", "tool", "proxyreq"},
+		modules: slices.Concat(jsonModule, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
+		shared:  []string{"proto", "strict", "tool", "boot", "text"},
+	},
+	"toolfetch": { // the same for http_fetch alone
+		modules: slices.Concat(jsonModule, pages, []string{"golang.org/x/sys"}),
+		shared:  []string{"proto", "strict", "tool", "proxyreq", "boot", "text"},
 	},
 	// practice stands for a server of others, so that it shares nothing with
 	// what it tests.

@@ -105,7 +105,7 @@ func newRig(t *testing.T) *rig {
 		},
 		RuntimeVersion: func(context.Context, string) (string, error) { return "1.14.3", nil },
 	}
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit"} {
+	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit", "toolfetch"} {
 		r.file("bin/"+name, "abc", 0o755)
 	}
 	r.session("chat-a", 1, 3)

@@ -265,11 +265,11 @@ func below(dir string, f func(*os.Root) error) error {
 	return errors.Join(f(root), root.Close())
 }
 
-// programNames lists what lies beside bxctl; toolkit is the one inside containers.
+// programNames lists what lies beside bxctl; toolkit and toolfetch are those inside containers.
 func (x *exam) programNames() []string {
 	names := []string{"bxctl", "loopd", "inferproxy", "practice"}
 	if x.tools() {
-		names = append(names, "brokerd", "runnerd", "egressd", "toolkit")
+		names = append(names, "brokerd", "runnerd", "egressd", "toolkit", "toolfetch")
 	}
 	return names
 }

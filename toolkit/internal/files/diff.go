@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 
 	"github.com/aymanbagabas/go-udiff"
 )

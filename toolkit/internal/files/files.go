@@ -12,8 +12,8 @@ import (
 	"errors"
 
 	"boxmaker/internal/proto"
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 	"boxmaker/toolkit/internal/tree"
 )
 

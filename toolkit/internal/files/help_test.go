@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 	"boxmaker/toolkit/internal/tree"
 
 	"github.com/go-json-experiment/json"

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 )
 
 // maxCount is how far a file is read on only to count its lines, in bytes.

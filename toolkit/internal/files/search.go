@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 	"boxmaker/toolkit/internal/tree"
 )
 

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"boxmaker/internal/proto"
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 )
 
 // reserve is what a result keeps for our own words, in bytes.

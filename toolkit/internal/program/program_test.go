@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"boxmaker/internal/proto"
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 	"boxmaker/toolkit/internal/tree"
 
 	"pgregory.net/rapid"

@@ -303,7 +303,10 @@ func TestRedirects(t *testing.T) {
 		})
 	}
 	n := 0
-	out := s.get(a+"/", func(w http.ResponseWriter, r *http.Request) { n++; http.Redirect(w, r, fmt.Sprintf("/%d", n), http.StatusFound) })
+	out := s.get(a+"/", func(w http.ResponseWriter, r *http.Request) {
+		n++
+		http.Redirect(w, r, fmt.Sprintf("/%d", n), http.StatusFound)
+	})
 	want(t, out, proto.CodeToolFailed, "more than 5 times")
 	if n != maxRedirects+1 {
 		t.Errorf("%d requests", n)

@@ -16,7 +16,7 @@ import (
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/proxyreq"
-	"boxmaker/toolkit/internal/text"
+	"boxmaker/internal/text"
 )
 
 // exchange sends one request through the door and reads the head of the

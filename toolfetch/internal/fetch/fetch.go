@@ -18,8 +18,8 @@ import (
 	"strings"
 
 	"boxmaker/internal/proto"
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 )
 
 // Work is what a fetch needs beside its arguments.

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
-	"boxmaker/toolkit/internal/text"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/transform"

@@ -1,0 +1,153 @@
+package boot
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"boxmaker/internal/proto"
+	"boxmaker/internal/text"
+	"boxmaker/internal/tool"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitUse   = 2
+	exitMount = 126
+	exitTerm  = 128 + int(syscall.SIGTERM)
+)
+
+// A Perform does what a call says, within its context.
+type Perform func(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string) tool.Output
+
+// Main is the life of a container's first process, from its arguments to its
+// exit status: it checks what was mounted, reads what to do, has it done and
+// writes the one document that says what came of it.
+func Main(perform Perform) int { return run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, perform) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, do Perform) int {
+	secrets, err := Secrets() // first: nothing else may have descriptor 3
+	if err == nil {
+		err = Harden()
+	}
+	if err != nil {
+		return complain(stderr, exitUse, err)
+	}
+	ctx, stop := signals()
+	defer stop()
+	entry, checks, err := parse(args)
+	if err != nil {
+		return complain(stderr, exitUse, err)
+	}
+	for _, c := range checks {
+		if err := c.Verify(); err != nil {
+			return complain(stderr, exitMount, err)
+		}
+	}
+	if entry == ProbeEntry {
+		return probe(stdout, stderr)
+	}
+	in, call, err := Input(entry, stdin)
+	if err != nil {
+		return complain(stderr, exitUse, err)
+	}
+	if err := write(stdout, within(ctx, in, call, secrets, do), in.Output); err != nil {
+		return complain(stderr, exitUse, err)
+	}
+	return exitOK
+}
+
+// within has the call done within its time. A little of that is kept, so that a
+// result that is not complete still gets out.
+func within(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string, do Perform) tool.Output {
+	if in.MS > 0 {
+		d := time.Duration(in.MS) * time.Millisecond
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d-min(d/10, 500*time.Millisecond))
+		defer cancel()
+	}
+	return do(ctx, in, call, secrets)
+}
+
+// Internal is the output of a call that could not be done for a reason of ours.
+func Internal(why string) tool.Output {
+	return tool.Output{Code: proto.CodeInternal, Text: string(proto.CodeInternal) + ": " + why + "."}
+}
+
+func complain(w io.Writer, code int, err error) int {
+	fmt.Fprintln(w, err)
+	return code
+}
+
+func parse(args []string) (entry string, checks []Check, err error) {
+	for len(args) >= 2 && args[0] == "-check" {
+		c, err := ParseCheck(args[1])
+		if err != nil {
+			return "", nil, err
+		}
+		checks, args = append(checks, c), args[2:]
+	}
+	if len(args) != 1 {
+		return "", nil, fmt.Errorf("use: -check PATH=DEV:INO … ENTRY")
+	}
+	return args[0], checks, nil
+}
+
+// grace is how long a tool may take to end after SIGTERM.
+const grace = 2 * time.Second
+
+// signals ends the context on SIGTERM, and the process if the tool does not
+// heed that. All others that can be caught are caught and dropped: what runs
+// inside may send them to us, and without a handler the Go runtime would end.
+func signals() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := make(chan os.Signal, 16)
+	signal.Notify(c)
+	go func() {
+		for s := range c {
+			if s == syscall.SIGTERM && ctx.Err() == nil {
+				cancel()
+				time.AfterFunc(grace, func() { os.Exit(exitTerm) })
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(c); cancel() }
+}
+
+// write writes the one document, however long the tool's text is.
+func write(w io.Writer, out tool.Output, limit int64) error {
+	s, gone := text.Fit(out.Text, limit)
+	out.Text, out.Dropped = s, out.Dropped+gone
+	out.Diff = text.Head(out.Diff, tool.MaxDiff)
+	b, err := tool.EncodeOutput(out)
+	if err != nil {
+		return err
+	}
+	buf := bufio.NewWriter(w)
+	_, _ = buf.Write(b)
+	return buf.Flush()
+}
+
+// probe writes one line such as "toolkit Uid=1000 NoNewPrivs=1 Seccomp=2 CapBnd=0000000000000000".
+func probe(stdout, stderr io.Writer) int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return complain(stderr, exitUse, err)
+	}
+	line := "toolkit"
+	for _, name := range []string{"Uid", "Gid", "NoNewPrivs", "Seccomp", "CapEff", "CapBnd"} {
+		_, rest, _ := strings.Cut(string(status), "\n"+name+":")
+		value, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+		value, _, _ = strings.Cut(value, "\t")
+		line += " " + name + "=" + value
+	}
+	_, _ = fmt.Fprintln(stdout, line)
+	return exitOK
+}
