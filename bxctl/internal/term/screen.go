@@ -59,8 +59,9 @@ func (s Screen) Bold(t string) string { return s.paint("1", t) }
 // Good gives s in green where colours are on.
 func (s Screen) Good(t string) string { return s.paint("32", t) }
 
-// Warn gives s in yellow where colours are on.
-func (s Screen) Warn(t string) string { return s.paint("33", t) }
+// Warn gives s in magenta where colours are on: on a light terminal yellow can't
+// be read.
+func (s Screen) Warn(t string) string { return s.paint("35", t) }
 
 // Bad gives s in red where colours are on.
 func (s Screen) Bad(t string) string { return s.paint("31", t) }

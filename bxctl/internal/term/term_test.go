@@ -2,6 +2,7 @@ package term
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,5 +186,16 @@ func TestPlainHasNoColours(t *testing.T) {
 	s.Colour = true
 	if got := s.Bad("e"); got != "\x1b[31me\x1b[0m" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestLooksOnAnyBackground: see the test of the same purpose in tui/chat.
+func TestLooksOnAnyBackground(t *testing.T) {
+	s := Screen{Colour: true}
+	for name, got := range map[string]string{"dim": s.Dim("x"), "bold": s.Bold("x"), "good": s.Good("x"), "warn": s.Warn("x"), "bad": s.Bad("x")} {
+		code := strings.TrimSuffix(strings.TrimPrefix(got, "\x1b["), "mx\x1b[0m")
+		if !slices.Contains([]string{"1", "2", "31", "32", "34", "35", "36"}, code) {
+			t.Errorf("%s is %q", name, got)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +208,34 @@ func TestColourChangesNoText(t *testing.T) {
 		}
 		if strings.Contains(plain.screen(), "\x1b") {
 			t.Errorf("%s: an escape sequence without colour", s.name)
+		}
+	}
+}
+
+// TestColoursOnAnyBackground: in all scenes only looks are used that can be read
+// on a dark and on a light terminal: no yellow, no white, no black, none of the
+// bright ones, no background, nothing outside the owner's palette.
+func TestColoursOnAnyBackground(t *testing.T) {
+	allowed := []string{"", "0", "1", "2", "3", "4", "9", "31", "32", "34", "35", "36"}
+	sgr := regexp.MustCompile(`\x1b\[([0-9;:]*)m`)
+	seen := map[string]bool{}
+	for _, sc := range scenes() {
+		r := newRig(80, true)
+		sc.play(r)
+		for _, l := range append(r.done, r.live...) {
+			for _, m := range sgr.FindAllStringSubmatch(l, -1) {
+				for _, code := range strings.Split(m[1], ";") {
+					seen[code] = true
+					if !slices.Contains(allowed, code) {
+						t.Fatalf("%s: SGR %q in %q", sc.name, code, l)
+					}
+				}
+			}
+		}
+	}
+	for _, code := range []string{"1", "2", "32", "35"} {
+		if !seen[code] {
+			t.Errorf("SGR %s is in no scene: the scenes do not show enough", code)
 		}
 	}
 }

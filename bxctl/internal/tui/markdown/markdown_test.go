@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -144,5 +145,16 @@ func BenchmarkToken(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		s.Write(text[i%len(text)])
 		s.Open()
+	}
+}
+
+// TestLooksOnAnyBackground: no mark needs a dark terminal, or a light one.
+func TestLooksOnAnyBackground(t *testing.T) {
+	for bit := attr(1); bit <= number; bit <<= 1 {
+		for _, code := range strings.Split(bit.sgr(), ";") {
+			if !slices.Contains([]string{"1", "2", "3", "4", "9", "31", "32", "34", "35", "36"}, code) {
+				t.Errorf("mark %b is SGR %q", bit, bit.sgr())
+			}
+		}
 	}
 }
