@@ -110,7 +110,9 @@ func (a *app) up() *cobra.Command {
 	c := &cobra.Command{
 		Use: "up", Short: "run all programs of Boxmaker", Args: exactly(0),
 		Long: `Runs every role as a process of its own and starts it again if it ends, later each
-time; five ends of a role within a minute stop everything. Stays in the foreground
+time; five ends of a role within a minute stop everything, and so does one that refuses
+to start, which has to be mended first. With --detach that is exit code 1, as is a
+brokerd that does not answer; a machine on which no tool can run is told in a line. Stays in the foreground
 until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.
 
 In a terminal it shows the state of all roles and the last lines of their logs; with a

@@ -46,8 +46,18 @@ type Role struct {
 	Restarts int       `json:"restarts"`
 	State    string    `json:"state"`            // running, waiting, stopped
 	Exit     string    `json:"exit,omitzero"`    // how it ended last time
+	Reason   string    `json:"reason,omitzero"`  // what it said about that
 	UID      uint32    `json:"uid"`              // that it runs as
 	Missing  []string  `json:"missing,omitzero"` // protection that the kernel did not give
+}
+
+// Ended tells how the role ended last time, and why.
+func (r Role) Ended() string {
+	text := "ended (" + r.Exit + ")"
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
 }
 
 // Model says in a few words what answers.
@@ -151,6 +161,9 @@ func (w *writer) roles(u *Up) {
 		}
 		if r.Restarts > 0 {
 			text += w.sc.Warn(fmt.Sprintf(", restarted %d times, last: %s", r.Restarts, term.Line(r.Exit)))
+		}
+		if r.PID == 0 && r.Exit != "" {
+			text += ", " + w.sc.Bad(term.Line(r.Ended()))
 		}
 		w.row(r.Name, text)
 		for _, m := range r.Missing {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,8 @@ import (
 
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
+	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 
@@ -58,15 +61,18 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the child, or with this program
-	err = o.await(ctx, ended)
+	lack, err := o.await(ctx, ended)
 	var e *endedError
 	if errors.As(err, &e) {
 		return o.failed(path, e.err)
 	}
-	if err := o.awaited(err); err != nil {
+	if err := o.awaited(err, lack); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out.W, "Boxmaker is ready after %s (pid %d, logs: bxctl logs).\n", term.Span(o.Now().Sub(began)), cmd.Process.Pid)
+	if lack != "" {
+		fmt.Fprintln(o.Out.W, term.Line(noTools(lack)))
+	}
 	return nil
 }
 
@@ -95,15 +101,18 @@ func (o Options) awaitRunning(ctx context.Context) (done bool, err error) {
 	} else if errors.Is(err, unix.ESRCH) {
 		return false, nil
 	}
-	err = o.await(ctx, ended)
+	lack, err := o.await(ctx, ended)
 	var e *endedError
 	if errors.As(err, &e) || err == nil && awaitEnding(ctx, o.Layout) {
 		return false, nil
 	}
-	if err := o.awaited(err); err != nil {
+	if err := o.awaited(err, lack); err != nil {
 		return true, err
 	}
 	fmt.Fprintln(o.Out.W, running(o.Layout))
+	if lack != "" {
+		fmt.Fprintln(o.Out.W, term.Line(noTools(lack)))
+	}
 	return true, nil
 }
 
@@ -112,8 +121,9 @@ type endedError struct{ err error }
 
 func (e *endedError) Error() string { return "up ended" }
 
-// await shows what Boxmaker waits for until it is ready.
-func (o Options) await(ctx context.Context, ended <-chan error) error {
+// await shows what Boxmaker waits for until it is ready. lack is why tools are
+// not available.
+func (o Options) await(ctx context.Context, ended <-chan error) (lack string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -135,20 +145,38 @@ func (o Options) await(ctx context.Context, ended <-chan error) error {
 	if o.Out.InPlace() {
 		show("starting…")
 	}
-	err := Await(ctx, loop.Client{Path: o.Layout.Socket(roleLoopd, "bxctl", "loop")}, func(s string) { show("loopd is " + s) })
+	err = Await(ctx, loop.Client{Path: o.Layout.Socket(roleLoopd, "bxctl", "loop")}, func(s string) { show("loopd is " + s) })
+	if err == nil && slices.ContainsFunc(o.roles(), func(r report.Role) bool { return r.Name == roleBroker }) {
+		lack, err = awaitTools(ctx, owner.At(o.Layout), o.roles, show)
+	}
 	if err != nil {
 		err = context.Cause(ctx)
 	}
 	fmt.Fprint(o.Out.W, o.Out.Erase())
 	cancel(nil)
 	<-watched
-	return err
+	return lack, err
+}
+
+// roles are those of the up that runs, as its state file has them.
+func (o Options) roles() []report.Role {
+	st, err := State(o.Layout)
+	if err != nil || st == nil {
+		return nil
+	}
+	return st.Roles
 }
 
 // awaited explains a wait that had no end.
-func (o Options) awaited(err error) error {
-	if err == nil {
+func (o Options) awaited(err error, lack string) error {
+	switch {
+	case err == nil:
 		return nil
+	case lack != "":
+		return &fault.Fault{
+			What: "Boxmaker runs, but tools are not available: " + lack, Means: "you can talk; each call of a tool is refused meanwhile",
+			Do: "see bxctl status and bxctl logs brokerd; or end it with: bxctl down", Key: "brokerd-away",
+		}
 	}
 	return &fault.Fault{
 		What: "Boxmaker runs, but is not ready yet", Means: "it goes on trying by itself",

@@ -108,7 +108,11 @@ func fakeLoopd() {
 	dir, _ := os.Getwd()
 	detail := strings.Join([]string{dir, os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES"), strings.Join(devices, ",")}, "|")
 	s := &ipc.Server{Listener: ln, Requests: proto.LoopRequests, Handle: nil}
-	s.Handle = status(state, detail)
+	answer := status(state, detail)
+	s.Handle = func(ctx context.Context, m proto.Message, out *ipc.Stream) {
+		_ = os.WriteFile(filepath.Join(home, "asked"), nil, 0o600) // for fakeBroker
+		answer(ctx, m, out)
+	}
 	ctx, stop := signal.NotifyContext(testContext(), syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"loopd is up","daemon":"loopd"}`)
@@ -119,14 +123,51 @@ func fakeLoopd() {
 }
 
 // fakeBroker answers every request on descriptor 4 that it can't: up's wish for
-// an anchor is not to be waited for.
+// an anchor is not to be waited for. With the file refuse-broker in the home it
+// refuses, once loopd was asked how it is; with crash-broker it ends once before
+// that; with no-runtime it says that no tool can run; with mute it is silent.
 func fakeBroker() {
+	home := os.Getenv("BOXMAKER_HOME")
+	has := func(name string) bool { _, err := os.Stat(filepath.Join(home, name)); return err == nil }
+	if has("refuse-broker") {
+		for !has("asked") {
+			time.Sleep(time.Millisecond) // a file has no wait
+		}
+		fmt.Fprintln(os.Stderr, "brokerd: the log was cut (see runbook: audit-cut)")
+		os.Exit(exitRefused)
+	}
+	if os.Remove(filepath.Join(home, "crash-broker")) == nil {
+		fmt.Fprintln(os.Stderr, "brokerd: it broke")
+		os.Exit(1)
+	}
+	if has("mute") {
+		forever()
+	}
+	if os.Remove(filepath.Join(home, "hang-up")) == nil { // with a connection that waits: it breaks
+		for !has("asked") {
+			time.Sleep(time.Millisecond)
+		}
+		if ln, err := net.FileListener(os.NewFile(4, "owner")); err == nil {
+			_, _ = ln.Accept()
+		}
+		os.Exit(1)
+	}
 	ln, err := net.FileListener(os.NewFile(4, "owner"))
 	if err != nil {
 		fmt.Println("brokerd:", err)
 		os.Exit(1)
 	}
-	s := &ipc.Server{Listener: ln, Requests: proto.OwnerRequests, Handle: func(_ context.Context, _ proto.Message, out *ipc.Stream) {
+	s := &ipc.Server{Listener: ln, Requests: proto.OwnerRequests, Handle: func(_ context.Context, m proto.Message, out *ipc.Stream) {
+		if _, ok := m.(*proto.GetBroker); ok {
+			checks := []proto.Check{{Name: "runner", State: "ok"}}
+			if has("no-runtime") {
+				checks = append(checks, proto.Check{Name: "runner: runtime", State: "failed", Detail: "no tool can run: no crun", Runbook: "runner-no-runtime"})
+			}
+			_ = out.Send(&proto.BrokerStatus{
+				Version: "t", Since: proto.Time(time.Now()), Head: proto.AuditHead{Hash: proto.NoHash}, Confinement: []proto.Check{}, Checks: checks,
+			})
+			return
+		}
 		_ = out.Send(&proto.Error{Code: proto.ErrBadRequest, Text: "this is no brokerd", Runbook: "bad-request"})
 	}}
 	ctx, stop := signal.NotifyContext(testContext(), syscall.SIGTERM)

@@ -93,6 +93,7 @@ func (k *keeper) lacks(what string) {
 func (k *keeper) tell(e exit, v verdict, h *history) {
 	why := e.String()
 	reason, _ := k.log.reason()
+	k.note(func(r *report.Role) { r.Reason = reason })
 	if reason != "" {
 		why += ": " + fault.Line(&fault.Fault{What: reason})
 	}
@@ -114,6 +115,7 @@ func (k *keeper) gaveUp(why string, e exit) error {
 		f.Key = ""
 	}
 	reason, whole := k.log.reason()
+	k.note(func(r *report.Role) { r.Reason = reason })
 	if f.Means = reason; whole {
 		f.Tail = nil
 	}

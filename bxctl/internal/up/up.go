@@ -17,6 +17,7 @@ import (
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/logs"
 	"boxmaker/bxctl/internal/loop"
+	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
@@ -148,7 +149,7 @@ func programs(roles []Role) error {
 	for _, r := range roles {
 		need = append(need, r.Path, cmp.Or(r.Becomes, r.Path))
 		if r.Name == roleRunner {
-			need = append(need, filepath.Join(filepath.Dir(r.Path), toolkit))
+			need = append(need, filepath.Join(filepath.Dir(r.Path), toolkit), filepath.Join(filepath.Dir(r.Path), toolfetch))
 		}
 	}
 	for _, path := range need {
@@ -205,7 +206,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 	watching, endWatch := context.WithCancel(ctx)
 	var watched sync.WaitGroup
-	watched.Go(func() { s.watch(watching) })
+	watched.Go(func() { s.watch(watching, keepers[0].board) })
 	watched.Go(func() { s.watchUpstream(watching) })
 	for _, k := range keepers {
 		if k.role.Name == roleBroker { // once loopd asks for nothing more
@@ -262,13 +263,25 @@ func (s *session) keepers(st *starter) ([]*keeper, error) {
 }
 
 // watch tells the owner when Boxmaker is ready, and what it waits for.
-func (s *session) watch(ctx context.Context) {
+func (s *session) watch(ctx context.Context, b *board) {
 	client := loop.Client{Path: s.o.Layout.Socket(roleLoopd, "bxctl", "loop")}
 	began := s.o.Now()
-	err := Await(ctx, client, func(state string) { s.out.say("loopd is "+state, slog.LevelInfo, "loopd", "state", state) })
-	if err == nil {
-		took := s.o.Now().Sub(began)
-		s.out.say("ready after "+term.Span(took)+"; talk with: bxctl chat", slog.LevelInfo, "ready", "ms", took.Milliseconds())
+	if Await(ctx, client, func(state string) { s.out.say("loopd is "+state, slog.LevelInfo, "loopd", "state", state) }) != nil {
+		return
+	}
+	lack := ""
+	if s.in.Settings.Tools.Enabled {
+		roles := func() []report.Role { return b.snapshot().Roles }
+		var err error
+		lack, err = awaitTools(ctx, owner.At(s.o.Layout), roles, func(text string) { s.out.say(text, slog.LevelWarn, "tools", "state", text) })
+		if err != nil {
+			return
+		}
+	}
+	took := s.o.Now().Sub(began)
+	s.out.say("ready after "+term.Span(took)+"; talk with: bxctl chat", slog.LevelInfo, "ready", "ms", took.Milliseconds())
+	if lack != "" {
+		s.out.say(noTools(lack), slog.LevelWarn, "tools are not available", "reason", lack)
 	}
 }
 
