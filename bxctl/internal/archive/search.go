@@ -32,21 +32,33 @@ type Hit struct {
 // around is how many characters of a hit are kept before and behind its text.
 const around = 60
 
+// Found is what a search gives.
+type Found struct {
+	Hits   []Hit    `json:"hits"`
+	More   bool     `json:"more"` // than the limit
+	Unread []Unread `json:"unread,omitzero"`
+}
+
 // Search finds messages, in the newest session first, oldest message first
-// within one. more says that there are more than the limit. A session that
-// can't be read is passed over.
-func (f Files) Search(ctx context.Context, s Search) (hits []Hit, more bool, err error) {
+// within one. A log that can't be read is told of, and the others are gone on
+// with.
+func (f Files) Search(ctx context.Context, s Search) (*Found, error) {
 	list, err := f.Sessions(ctx, "", 0)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	hits = []Hit{}
+	root, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	found := &Found{Hits: []Hit{}, Unread: hidden(root)}
 	text := strings.ToLower(s.Text)
 	for _, info := range list.Sessions {
 		if changed, err := proto.ParseTime(info.Modified); err == nil && changed.Before(s.Since) {
 			break // they are sorted by this time
 		}
-		err := f.Records(ctx, info.Session, func(epoch int, h proto.Header, r proto.Record) error {
+		bad, err := f.Records(ctx, info.Session, func(epoch int, h proto.Header, r proto.Record) error {
 			if h.Time.Before(s.Since) || !s.Until.IsZero() && !h.Time.Before(s.Until) {
 				return nil
 			}
@@ -58,21 +70,24 @@ func (f Files) Search(ctx context.Context, s Search) (hits []Hit, more bool, err
 			if !ok {
 				return nil
 			}
-			if len(hits) == s.Limit {
-				more = true
+			if len(found.Hits) == s.Limit {
+				found.More = true
 				return errEnough
 			}
-			hits = append(hits, Hit{info.Session, proto.Time(h.Time), role, epoch, h.N, part})
+			found.Hits = append(found.Hits, Hit{info.Session, proto.Time(h.Time), role, epoch, h.N, part})
 			return nil
 		})
+		found.Unread = append(found.Unread, bad...)
 		switch {
-		case ctx.Err() != nil:
-			return nil, false, ctx.Err()
 		case errors.Is(err, errEnough):
-			return hits, true, nil
+			return found, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil: // it went away meanwhile
+			found.Unread = append(found.Unread, unread(info.Session, err))
 		}
 	}
-	return hits, more, nil
+	return found, nil
 }
 
 // find gives what stands around the first place of lower in s.
@@ -105,7 +120,8 @@ func find(s, lower string) (string, bool) {
 }
 
 // Hits writes what was found for people.
-func Hits(sc term.Screen, hits []Hit, more bool, s Search, now time.Time) error {
+func Hits(sc term.Screen, found *Found, s Search, now time.Time) error {
+	hits := found.Hits
 	if len(hits) == 0 {
 		_, err := fmt.Fprintln(sc.W, "No message holds that text.")
 		return err
@@ -130,7 +146,7 @@ func Hits(sc term.Screen, hits []Hit, more bool, s Search, now time.Time) error 
 			return err
 		}
 	}
-	if more {
+	if found.More {
 		_, err := fmt.Fprintln(sc.W, sc.Dim("(there are more: --limit)"))
 		return err
 	}

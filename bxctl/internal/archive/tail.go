@@ -248,37 +248,3 @@ func (f Files) Fill(id string) (context, window int64, err error) {
 	}
 	return context, window, err
 }
-
-// Records reads every record of a session, oldest first.
-func (f Files) Records(ctx context.Context, id string, visit func(epoch int, h proto.Header, r proto.Record) error) error {
-	if err := CheckID(id); err != nil {
-		return err
-	}
-	root, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	all, err := epochs(root, id)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(all) == 0 {
-		return NoSession(id)
-	} else if err != nil {
-		return err
-	}
-	for _, n := range all {
-		_, err := appendlog.Scan(root, id+"/"+fileName(n), func(_ int64, line []byte) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			h, r, err := proto.DecodeTrustedRecord(line)
-			if err != nil {
-				return err
-			}
-			return visit(n, h, r)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

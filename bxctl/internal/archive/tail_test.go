@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"boxmaker/bxctl/internal/fault"
 	"errors"
 	"fmt"
 	"os"
@@ -149,10 +150,57 @@ func TestSearch(t *testing.T) {
 		{"after", Search{Text: "question", Limit: 50, Since: start.Add(24 * time.Hour)}, 0, false},
 		{"within", Search{Text: "question", Limit: 50, Since: start, Until: start.Add(24 * time.Hour)}, 4, false},
 	} {
-		hits, more, err := f.Search(t.Context(), c.s)
-		if err != nil || len(hits) != c.hits || more != c.more {
-			t.Errorf("%s: %d hits, more %v, %v", c.name, len(hits), more, err)
+		got, err := f.Search(t.Context(), c.s)
+		if err != nil || len(got.Hits) != c.hits || got.More != c.more || got.Unread != nil {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
+	}
+}
+
+// TestSearchPastDamage: a damaged log and one that can't be entered are named, and
+// hide no others.
+func TestSearchPastDamage(t *testing.T) {
+	dir := t.TempDir()
+	for _, id := range []string{"chat-bad", "chat-fine", "chat-shut"} {
+		write(t, dir, id, 1, turns(id, 1, 3)...)
+	}
+	write(t, dir, "chat-bad", 2, turns("chat-bad", 2, 3)...)
+	damage(t, dir, "chat-bad")
+	want := []string{"chat-bad/0001.jsonl"}
+	if os.Geteuid() != 0 { // whom nothing is shut to
+		if err := os.Chmod(filepath.Join(dir, "chat-shut"), 0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "chat-shut"), 0o700) })
+		want = []string{"chat-shut", "chat-bad/0001.jsonl"}
+	}
+	got, err := (Files{Dir: dir}).Search(t.Context(), Search{Text: "question 2", Limit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, h := range got.Hits {
+		seen[fmt.Sprint(h.Session, "/", h.Epoch)] = true
+	}
+	if !seen["chat-fine/1"] || !seen["chat-bad/2"] || seen["chat-bad/1"] {
+		t.Errorf("found in %v", seen)
+	}
+	var files []string
+	for _, u := range got.Unread {
+		files = append(files, u.File)
+		if !strings.Contains(u.Why, u.File) {
+			t.Errorf("%q does not name the file", u.Why)
+		}
+	}
+	if d := cmp.Diff(want, files); d != "" {
+		t.Error(d)
+	}
+	var f *fault.Fault
+	if err := Incomplete(got.Unread); !errors.As(err, &f) || fault.Code(err) != fault.Failed || !strings.Contains(err.Error(), "chat-bad/0001.jsonl") {
+		t.Error(err)
+	}
+	if err := Incomplete(nil); err != nil {
+		t.Error(err)
 	}
 }
 

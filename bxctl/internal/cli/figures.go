@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ func (a *app) sessionsStats() *cobra.Command {
 	c := &cobra.Command{
 		Use: "stats ID", Short: "the figures of a session, turn by turn", Args: exactly(1),
 		Long: `Shows how full the window is, what each turn processed, reused and generated, the
-time to its first token, and what cold caches cost. All of it is read from the log.`,
+time to its first token, and what cold caches cost. All of it is read from the log.
+What of it can't be read is named at the end, and the exit code is then 1.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -25,10 +27,11 @@ time to its first token, and what cold caches cost. All of it is read from the l
 			return err
 		}
 		if asJSON {
-			return archive.WriteJSON(a.out, s)
+			err = archive.WriteJSON(a.out, s)
+		} else {
+			_, err = fmt.Fprint(a.env.Stdout, s.Text(a.out, a.out.Width()-1, a.env.Now()))
 		}
-		_, err = fmt.Fprint(a.env.Stdout, s.Text(a.out, a.out.Width()-1, a.env.Now()))
-		return err
+		return cmp.Or(err, archive.Incomplete(s.Unread))
 	}
 	return c
 }
@@ -41,7 +44,8 @@ func (a *app) sessionsSearch() *cobra.Command {
 		Use: "search TEXT", Short: "find messages in all sessions", Args: exactly(1),
 		Long: `Finds messages that hold the text, without regard to case: yours, the answers, and
 results of tools. Times are a day (2026-01-02), a day and time (2026-01-02T15:04),
-or an age (90m, 12h, 7d).`,
+or an age (90m, 12h, 7d). Logs that can't be read are named at the end, and the exit
+code is then 1.`,
 		Example: "  bxctl sessions search 'backup plan'\n  bxctl sessions search --since 7d invoice",
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -60,14 +64,16 @@ or an age (90m, 12h, 7d).`,
 		if limit < 1 || strings.TrimSpace(args[0]) == "" {
 			return usage(fmt.Errorf("there is nothing to search for"), "give a text, and a --limit of 1 or more")
 		}
-		hits, more, err := archive.Files{Dir: a.layout.Sessions}.Search(c.Context(), s)
+		found, err := archive.Files{Dir: a.layout.Sessions}.Search(c.Context(), s)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return archive.WriteJSON(a.out, map[string]any{"hits": hits, "more": more})
+			err = archive.WriteJSON(a.out, found)
+		} else {
+			err = archive.Hits(a.out, found, s, a.env.Now())
 		}
-		return archive.Hits(a.out, hits, more, s, a.env.Now())
+		return cmp.Or(err, archive.Incomplete(found.Unread))
 	}
 	return c
 }

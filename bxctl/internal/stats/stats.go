@@ -25,6 +25,8 @@ type Stats struct {
 	Sum     Sum    `json:"sum"`
 	Turns   []Turn `json:"turns"`
 	Colds   []Cold `json:"cold_caches"`
+	// Unread is what of the session's log is not in the figures.
+	Unread []archive.Unread `json:"unread,omitzero"`
 }
 
 // Sum is the whole of what was computed.
@@ -61,11 +63,11 @@ type Cold struct {
 	LostMS int64  `json:"lost_ms"`
 }
 
-// Read sums up the session id in the folder dir.
+// Read sums up the session id in the folder dir, as far as its log can be read.
 func Read(ctx context.Context, dir, id string) (*Stats, error) {
 	s := &Stats{Session: id, Turns: []Turn{}, Colds: []Cold{}}
 	var began time.Time
-	err := archive.Files{Dir: dir}.Records(ctx, id, func(epoch int, h proto.Header, r proto.Record) error {
+	bad, err := archive.Files{Dir: dir}.Records(ctx, id, func(epoch int, h proto.Header, r proto.Record) error {
 		s.Epochs = epoch
 		switch r := r.(type) {
 		case *proto.User:
@@ -83,6 +85,7 @@ func Read(ctx context.Context, dir, id string) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Unread = bad
 	return s, nil
 }
 

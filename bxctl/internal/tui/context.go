@@ -3,6 +3,8 @@ package tui
 import (
 	"context"
 
+	"boxmaker/bxctl/internal/archive"
+	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/stats"
 	"boxmaker/bxctl/internal/tui/chat"
 )
@@ -13,5 +15,9 @@ func (s *shell) context(ctx context.Context, session string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return chat.Said{Text: st.Text(s.cfg.Screen, s.cfg.Screen.Width()-1, s.cfg.Now())}, nil
+	text := st.Text(s.cfg.Screen, s.cfg.Screen.Width()-1, s.cfg.Now())
+	if err := archive.Incomplete(st.Unread); err != nil {
+		text += "\n" + s.cfg.Screen.Warn(fault.Text(err))
+	}
+	return chat.Said{Text: text}, nil
 }
