@@ -69,7 +69,7 @@ func handler(e *engine.Engine) func(context.Context, proto.Message, *ipc.Stream)
 	return func(ctx context.Context, req proto.Message, s *ipc.Stream) {
 		switch m := req.(type) {
 		case *proto.Launch:
-			_ = s.Send(e.Launch(ctx, m)) // whoever left does not hear it
+			e.Launch(ctx, m, func(end *proto.Ended) { _ = s.Send(end) }) // whoever left does not hear it
 		case *proto.GetRunner:
 			_ = s.Send(e.Status(ctx))
 		default:

@@ -3,8 +3,9 @@
 //
 // It guarantees that a container never outlives its call: it ends with the time
 // limit, with too much output, when nobody waits any more, and with its first
-// process; and in each case all of it is killed and its folder removed before
-// the answer is given. A limit that was granted and cannot be enforced ends the
+// process; and in each case all of it is killed before the answer is given. Its
+// folder and control group are removed after that, before another call has its
+// place. A limit that was granted and cannot be enforced ends the
 // call before anything runs. It does not judge whether a call may run, and it
 // does not read what a tool puts out.
 package engine
@@ -18,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,6 +56,7 @@ type Candidate struct {
 type Engine struct {
 	cfg     Config
 	places  chan struct{}
+	starts  chan struct{} // see turn
 	running atomic.Int64
 
 	mu    sync.Mutex // guards what follows; held while a runtime is tried
@@ -62,7 +65,7 @@ type Engine struct {
 
 // New makes an Engine. Sweep is for the caller to call.
 func New(cfg Config) *Engine {
-	return &Engine{cfg: cfg, places: make(chan struct{}, cfg.Settings.Concurrent)}
+	return &Engine{cfg: cfg, places: make(chan struct{}, cfg.Settings.Concurrent), starts: make(chan struct{}, goruntime.NumCPU())}
 }
 
 // Sweep removes what a former runnerd left: containers, control groups, and the
@@ -86,24 +89,56 @@ func (e *Engine) Sweep(ctx context.Context) error {
 // only: nothing that was granted is mounted in this mount namespace.
 func removeAll(dir string) error { return os.RemoveAll(dir) }
 
-// Launch runs one call. ctx is the life of the connection.
-func (e *Engine) Launch(ctx context.Context, l *proto.Launch) *proto.Ended {
+// Launch runs one call. ctx is the life of the connection. answer is called once,
+// with how the call ended; Launch returns when nothing is left of it.
+func (e *Engine) Launch(ctx context.Context, l *proto.Launch, answer func(*proto.Ended)) {
+	nobody := &proto.Ended{Reason: proto.EndKilled, Detail: "nobody waits any more", Output: []byte{}}
 	select {
 	case e.places <- struct{}{}:
 	case <-ctx.Done():
-		return &proto.Ended{Reason: proto.EndKilled, Detail: "nobody waits any more", Output: []byte{}}
+		answer(nobody)
+		return
 	}
 	defer func() { <-e.places }()
 	e.running.Add(1)
 	defer e.running.Add(-1)
 	began := time.Now()
 	rt, words := e.runtime(ctx)
-	var end *proto.Ended
 	if rt == nil {
-		end = &proto.Ended{Reason: proto.EndNoRuntime, Detail: words}
-	} else {
-		end = e.call(ctx, rt, l)
+		answer(e.ended(l, began, &proto.Ended{Reason: proto.EndNoRuntime, Detail: words}))
+		return
 	}
+	over, ok := e.turn(ctx)
+	if !ok {
+		answer(nobody)
+		return
+	}
+	end, clean := e.call(ctx, rt, l)
+	over()
+	answer(e.ended(l, began, end))
+	clean()
+}
+
+// turn waits until a call may start. There are as many turns as processors, and
+// one is over with the call, or after a moment if that takes longer. So short
+// calls that come together are done one after another, each as fast as one
+// alone, instead of all at once, each as slow as all.
+func (e *Engine) turn(ctx context.Context) (over func(), ok bool) {
+	select {
+	case e.starts <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	over = sync.OnceFunc(func() { <-e.starts })
+	time.AfterFunc(turnTime, over)
+	return over, true
+}
+
+// turnTime is longer than a container takes to start.
+const turnTime = 100 * time.Millisecond
+
+// ended completes what is said of a call, and logs it.
+func (e *Engine) ended(l *proto.Launch, began time.Time, end *proto.Ended) *proto.Ended {
 	if end.Output == nil {
 		end.Output = []byte{}
 	}
@@ -135,47 +170,48 @@ func newID() string {
 // takes too long to start for all the others.
 const fetchEntry = "http_fetch"
 
-// call makes folder, group and box of one call, runs it, and removes them.
-func (e *Engine) call(ctx context.Context, rt runtime.Runtime, l *proto.Launch) (end *proto.Ended) {
+// call makes folder, group and box of one call and runs it. What it made is
+// removed by clean, which is there in any case.
+func (e *Engine) call(ctx context.Context, rt runtime.Runtime, l *proto.Launch) (end *proto.Ended, clean func()) {
 	id := newID()
 	dir := filepath.Join(e.cfg.Bundles, id)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return &proto.Ended{Reason: proto.EndInternal, Detail: fmt.Sprintf("the folder of the call cannot be made: %v", err)}
+		return &proto.Ended{Reason: proto.EndInternal, Detail: fmt.Sprintf("the folder of the call cannot be made: %v", err)}, func() {}
 	}
-	defer func() {
+	var group *cgroup.Group
+	clean = func() {
+		if group != nil {
+			if err := group.Remove(); err != nil {
+				e.cfg.Log.Error("the control group of a call could not be removed; the next start tries again", "error", err.Error())
+			}
+		}
 		if err := removeAll(dir); err != nil {
 			e.cfg.Log.Error("the folder of a call could not be removed; the next start tries again", "error", err.Error())
 		}
-	}()
+	}
 	host := e.cfg.Host
 	host.Dir = dir
 	if l.Entry == fetchEntry {
 		if host.Toolkit = e.cfg.Fetch; host.Toolkit == "" {
-			return &proto.Ended{Reason: proto.EndNoRuntime, Detail: "the program toolfetch did not lie beside the toolkit when runnerd started; build it with `make build`"}
+			return &proto.Ended{Reason: proto.EndNoRuntime, Detail: "the program toolfetch did not lie beside the toolkit when runnerd started; build it with `make build`"}, clean
 		}
 	}
 	b, err := box.Make(id, l, host)
 	if err != nil {
-		return refused(err)
+		return refused(err), clean
 	}
 	memory, pids, err := e.limits(l, b)
 	if err != nil {
-		return refused(err)
+		return refused(err), clean
 	}
-	group, err := e.cfg.Cgroups.Make(id, memory, pids)
-	if err != nil {
+	if group, err = e.cfg.Cgroups.Make(id, memory, pids); err != nil {
 		if l.Limits.Memory == 0 && l.Limits.PIDs == 0 {
-			return &proto.Ended{Reason: proto.EndInternal, Detail: "control group: " + err.Error()}
+			return &proto.Ended{Reason: proto.EndInternal, Detail: "control group: " + err.Error()}, clean
 		}
-		return &proto.Ended{Reason: proto.EndLimit, Detail: err.Error()}
+		return &proto.Ended{Reason: proto.EndLimit, Detail: err.Error()}, clean
 	}
-	defer func() {
-		if err := group.Remove(); err != nil {
-			e.cfg.Log.Error("the control group of a call could not be removed; the next start tries again", "error", err.Error())
-		}
-	}()
 	r := &run{rt: rt, box: b, group: group, launch: l, log: e.cfg.Log, time: time.Duration(e.cfg.Settings.Limits.Time), output: int64(e.cfg.Settings.Limits.Output)}
-	return r.do(ctx)
+	return r.do(ctx), clean
 }
 
 func refused(err error) *proto.Ended {

@@ -58,6 +58,12 @@ func script(text string) *proto.Launch {
 	return &proto.Launch{Call: "s/1/1/1", Entry: "act", Input: text + "\n", Userland: proto.UserlandNone}
 }
 
+// launch gives the answer, once nothing is left of the call.
+func launch(ctx context.Context, e *Engine, l *proto.Launch) (end *proto.Ended) {
+	e.Launch(ctx, l, func(got *proto.Ended) { end = got })
+	return end
+}
+
 func TestEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
@@ -87,7 +93,7 @@ func TestEnds(t *testing.T) {
 			rt.failed = tc.failed
 			l := script(tc.script)
 			l.Limits = tc.limits
-			got := e.Launch(t.Context(), l)
+			got := launch(t.Context(), e, l)
 			if got.Reason != tc.reason || got.Exit != tc.exit || string(got.Output) != tc.output || !strings.Contains(got.Detail, tc.detail) || len(got.Detail) > maxDetail+8 {
 				t.Errorf("%s %d %q %.100s", got.Reason, got.Exit, got.Output, got.Detail)
 			}
@@ -112,7 +118,7 @@ func TestAMissingPathIsToBlame(t *testing.T) {
 	rt.failed = "cannot stat"
 	l := script("rmdir " + dir) // gone between the check and the mount
 	l.Mounts = []proto.Mount{{Path: dir}}
-	if got := e.Launch(t.Context(), l); got.Reason != proto.EndMount || !strings.Contains(got.Detail, "does not exist") {
+	if got := launch(t.Context(), e, l); got.Reason != proto.EndMount || !strings.Contains(got.Detail, "does not exist") {
 		t.Errorf("%s %s", got.Reason, got.Detail)
 	}
 }
@@ -125,7 +131,7 @@ func TestNobodyWaits(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "up")
 	first := make(chan *proto.Ended, 1)
 	go func() {
-		first <- e.Launch(ctx, script("mkfifo "+fifo+".x; touch "+fifo+"; exec sleep 100"))
+		first <- launch(ctx, e, script("mkfifo "+fifo+".x; touch "+fifo+"; exec sleep 100"))
 	}()
 	// The only place is taken, so that the second waits, and is told when it must not any more.
 	gone, leave := context.WithCancel(t.Context())
@@ -135,7 +141,7 @@ func TestNobodyWaits(t *testing.T) {
 			break
 		}
 	}
-	if got := e.Launch(gone, script("echo x")); got.Reason != proto.EndKilled || len(got.Output) > 0 {
+	if got := launch(gone, e, script("echo x")); got.Reason != proto.EndKilled || len(got.Output) > 0 {
 		t.Errorf("%+v", got)
 	}
 	stop()
@@ -144,12 +150,32 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
+// Calls that last hold no turn for long: others start beside them.
+func TestTurnsOfLongCalls(t *testing.T) {
+	e := engine(t, &shell{}, func(c *Config) { c.Settings.Concurrent = cap(New(*c).starts) + 2 })
+	e.Status(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	var long sync.WaitGroup
+	for range cap(e.starts) + 1 {
+		long.Go(func() {
+			if got := launch(ctx, e, script("exec sleep 100")); got.Reason != proto.EndKilled {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	if got := launch(t.Context(), e, script("echo x")); got.Reason != proto.EndExit || string(got.Output) != "x\n" {
+		t.Errorf("%+v", got)
+	}
+	stop()
+	long.Wait()
+}
+
 func TestNoRuntime(t *testing.T) {
 	e := engine(t, nil, func(c *Config) {
 		c.Runtime, c.Notes = Candidate{Err: errors.New("crun is not here")}, []string{"no namespace"}
 		c.Cgroups = cgroup.Base{Why: "not allowed"}
 	})
-	if got := e.Launch(t.Context(), script("echo x")); got.Reason != proto.EndNoRuntime || !strings.Contains(got.Detail, "crun is not here; no namespace") {
+	if got := launch(t.Context(), e, script("echo x")); got.Reason != proto.EndNoRuntime || !strings.Contains(got.Detail, "crun is not here; no namespace") {
 		t.Errorf("%+v", got)
 	}
 	s := e.Status(t.Context())
@@ -172,12 +198,12 @@ func TestASecretThatIsNotRead(t *testing.T) {
 	e := engine(t, &shell{}, nil)
 	l := script("exit 0")
 	l.Secrets = []proto.LaunchSecret{{Name: "a", Value: strings.Repeat("x", 1<<20)}}
-	if got := e.Launch(t.Context(), l); got.Reason != proto.EndExit {
+	if got := launch(t.Context(), e, l); got.Reason != proto.EndExit {
 		t.Errorf("%+v", got)
 	}
 	l = script("cat <&3")
 	l.Secrets = []proto.LaunchSecret{{Name: "b", Value: "2"}, {Name: "a", Value: "1"}}
-	if got := e.Launch(t.Context(), l); string(got.Output) != `{"a":"1","b":"2"}` {
+	if got := launch(t.Context(), e, l); string(got.Output) != `{"a":"1","b":"2"}` {
 		t.Errorf("%q", got.Output)
 	}
 }

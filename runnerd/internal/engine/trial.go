@@ -69,7 +69,8 @@ func (e *Engine) try(ctx context.Context, rt runtime.Runtime, u proto.Userland) 
 	if err := rt.Warm(ctx); err != nil {
 		return "", err
 	}
-	end := e.call(ctx, rt, &proto.Launch{Call: trialCall, Entry: "probe", Userland: u, Limits: proto.Limits{MS: 20_000}})
+	end, clean := e.call(ctx, rt, &proto.Launch{Call: trialCall, Entry: "probe", Userland: u, Limits: proto.Limits{MS: 20_000}})
+	clean()
 	said := clip(strings.TrimSpace(string(end.Output)), 300)
 	if end.Reason == proto.EndExit && end.Exit == 0 && strings.HasPrefix(said, probeSays) {
 		return said, nil
