@@ -101,7 +101,8 @@ func (d *Driver) rule(e *entry) (calls.Event, error) {
 // hold makes the approval durable and tells loopd. If too many wait already, the
 // approval ends at once.
 func (d *Driver) hold(e *entry) (calls.Event, error) {
-	h, err := d.cfg.Desk.Hold(d.question(e), e.call, policy.Canonical(&e.call))
+	question := d.question(e)
+	h, err := d.cfg.Desk.Hold(question, e.call, policy.Canonical(&e.call), e.seen)
 	if errors.Is(err, approval.ErrFull) {
 		e.post(calls.Cancelled{Code: proto.CodeRateLimited})
 		return calls.Held{}, nil
@@ -140,9 +141,9 @@ func (d *Driver) wait(ctx context.Context, e *entry) (calls.Event, error) {
 
 // settle puts the end of the approval on record, and only then tells anybody.
 func (d *Driver) settle(e *entry, f calls.Settle) (calls.Event, error) {
-	digest := e.facts.Digest // if it was never shown
+	digest, seen := e.facts.Digest, "" // if it was never shown
 	if e.held != nil {
-		digest = e.held.Approval.Digest
+		digest, seen = e.held.Approval.Digest, e.held.Seen
 	}
 	if f.Verdict == proto.VerdictWithdrawn {
 		e.end = proto.Answered{Approval: e.asks.Approval, Verdict: f.Verdict, Channel: "brokerd"}
@@ -150,6 +151,7 @@ func (d *Driver) settle(e *entry, f calls.Settle) (calls.Event, error) {
 	halted, _ := d.Halted()
 	r, err := d.cfg.Rules.Settle(policy.Settlement{
 		Call: &e.call, Approval: e.end.Approval, Digest: digest, Verdict: e.end.Verdict, By: e.end.By, Channel: e.end.Channel, Code: f.Code, Halted: halted,
+		Seen: seen,
 	})
 	if err != nil {
 		return nil, err
@@ -159,7 +161,11 @@ func (d *Driver) settle(e *entry, f calls.Settle) (calls.Event, error) {
 	case policy.Allowed:
 		e.facts, e.permit, allowed = r.Facts, r.Decision, true
 	case policy.Denied:
-		e.denied = denial(e.call.ID, r.Code, r.Text, r.Head)
+		text := r.Text
+		if e.end.Verdict != proto.VerdictApproved {
+			text = "" // what the record alone gives too, after a restart
+		}
+		e.denied = denial(e.call.ID, r.Code, text, r.Head)
 		if r.Code == proto.CodeApprovalExpired { // also if it was approved too late
 			e.end = proto.Answered{Approval: e.end.Approval, Verdict: proto.VerdictExpired, Channel: "brokerd"}
 		}
