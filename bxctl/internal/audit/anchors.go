@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"boxmaker/internal/durable"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/strict"
+
+	"golang.org/x/sys/unix"
 )
 
 // Files of the anchors, in a folder that brokerd can't write.
@@ -164,11 +167,10 @@ func (l Log) pin(root *os.Root, add bool) ([]string, error) {
 	if len(keys) > 0 && !add {
 		return keys, nil
 	}
-	b, err := os.ReadFile(filepath.Join(l.State, publicFile))
+	key, err := publicKey(filepath.Join(l.State, publicFile))
 	if err != nil {
 		return nil, anchorFault(err)
 	}
-	key := strings.TrimSpace(string(b))
 	if !slices.Contains(keys, key) {
 		keys = append(keys, key)
 		err = durable.WriteFile(root, pinFile, []byte(strings.Join(keys, "\n")+"\n"), 0o600)
@@ -177,6 +179,21 @@ func (l Log) pin(root *os.Root, add bool) ([]string, error) {
 		return nil, anchorFault(err)
 	}
 	return keys, nil
+}
+
+// publicKey reads a file in a folder that brokerd may write to: it takes no link
+// and no pipe, in which bxctl up would wait for ever.
+func publicKey(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return "", errors.Join(fmt.Errorf("%s is not a plain file", path), err)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	return strings.TrimSpace(string(b)), err
 }
 
 func pinned(root *os.Root) ([]string, error) {
