@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"boxmaker/internal/config"
+
+	"golang.org/x/sys/unix"
 )
 
 // Own gives each role the files that it needs and no other, where the roles have
@@ -40,8 +42,34 @@ func ownTree(dir string, uid uint32) error {
 		if !ok || st.Uid == uid && st.Gid == uid {
 			return nil
 		}
-		return root.Lchown(path, int(uid), int(uid))
+		return give(root, path, info, uid)
 	})
+}
+
+// give changes the owner of what was looked at, and of nothing that was put in
+// its place since: the folder may be a role's already, and the kernel need not
+// keep a role from giving somebody else's file a second name there.
+func give(root *os.Root, path string, seen fs.FileInfo, uid uint32) error {
+	f, err := root.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // gone meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := now.Sys().(*syscall.Stat_t)
+	if !ok || !os.SameFile(seen, now) || !now.IsDir() && st.Nlink != 1 {
+		return nil
+	}
+	if err := unix.Fchownat(int(f.Fd()), "", int(uid), int(uid), unix.AT_EMPTY_PATH); err != nil { //nolint:gosec // a descriptor fits
+		return &fs.PathError{Op: "chown", Path: path, Err: err}
+	}
+	return nil
 }
 
 // ownGrants lets a group read, and take part in what is made later, and adds no

@@ -62,3 +62,53 @@ func TestOwn(t *testing.T) {
 		}
 	}
 }
+
+// What a role puts in a file's place after it was looked at stays its owner's.
+func TestGiveWhatWasSeen(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, swap := range map[string]func(at, other string) error{
+		"nothing":       nil,
+		"a second name": func(at, other string) error { return os.Link(other, at) },
+		"a link":        func(at, other string) error { return os.Symlink(other, at) },
+		"another file":  func(at, other string) error { return os.Rename(other, at) },
+		"gone":          func(string, string) error { return nil },
+	} {
+		at, other := filepath.Join(dir, "at"), filepath.Join(dir, "other")
+		for _, f := range []string{at, other} {
+			if err := os.WriteFile(f, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen, err := root.Lstat("at")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if swap != nil {
+			if err := os.Rename(at, at+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := swap(at, other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := give(root, "at", seen, 62102); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, f := range []string{at, other} {
+			st, err := os.Lstat(f)
+			if err == nil && (st.Sys().(*syscall.Stat_t).Uid == 62102) != (swap == nil && f == at) {
+				t.Errorf("%s: %s is uid %d", name, f, st.Sys().(*syscall.Stat_t).Uid)
+			}
+			os.Remove(f)
+		}
+		os.Remove(at + ".old")
+	}
+}
