@@ -36,7 +36,7 @@ func main() { os.Exit(boot.Main(perform)) }
 
 // perform runs the tool of the call.
 func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string) tool.Output {
-	w := files.Work{Tree: tree.Set{Read: in.Read, Write: in.Write}, Limit: in.Output, Preview: in.Preview}
+	w := files.Work{Tree: tree.Set{Read: in.Read, Write: in.Write}, Limit: in.Output, Preview: in.Preview, Seen: in.Seen}
 	switch a := call.Args.(type) {
 	case *tool.ListFiles:
 		return files.List(ctx, w, a)

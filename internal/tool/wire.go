@@ -35,6 +35,7 @@ type Input struct {
 	MS      int64    `json:"ms,omitzero"`      // time that the call has; 0: no limit but the runner's
 	Preview bool     `json:"preview,omitzero"` // change nothing, give the diff
 	Proxy   bool     `json:"proxy,omitzero"`   // there is a way out: serve it to the children
+	Seen    string   `json:"seen,omitzero"`    // what Output.Seen of the preview was: refuse if another file is there now
 }
 
 // Validate checks paths and signs.
@@ -45,6 +46,9 @@ func (in *Input) Validate() error {
 				return fmt.Errorf("tool: input: %q is not an absolute, cleaned path", p)
 			}
 		}
+	}
+	if err := checkSeen(in.Seen); err != nil {
+		return err
 	}
 	if in.Output < 0 || in.Output > MaxOutput || in.MS < 0 {
 		return errors.New("tool: input: a limit is out of range")
@@ -59,10 +63,14 @@ type Output struct {
 	Dropped int64      `json:"dropped,omitzero"` // bytes of result that are not in Text
 	Diff    string     `json:"diff,omitzero"`    // of a preview, unified
 	Note    string     `json:"note,omitzero"`    // of a preview: why there is no diff, or only a part
+	Seen    string     `json:"seen,omitzero"`    // of a preview: the file that it looked at, as SHA-256 of its bytes, or Absent
 }
 
 // Validate checks code and sign.
 func (out *Output) Validate() error {
+	if err := checkSeen(out.Seen); err != nil {
+		return err
+	}
 	if out.Dropped < 0 {
 		return errors.New("tool: output: negative size")
 	}
@@ -70,6 +78,16 @@ func (out *Output) Validate() error {
 		return out.Code.Validate()
 	}
 	return nil
+}
+
+// Absent is what a preview saw where no file was.
+const Absent = "absent"
+
+func checkSeen(s string) error {
+	if s == "" || s == Absent {
+		return nil
+	}
+	return proto.CheckHash(s)
 }
 
 // EncodeInput gives the document for an entry point.

@@ -9,17 +9,17 @@ import (
 )
 
 func TestWire(t *testing.T) {
-	const input = `{"args":"{\"path\":\"/a\"}","read":["/a"],"write":[],"plain":["a.b:443"],"output":65536,"ms":30000,"preview":true,"proxy":true}`
+	const input = `{"args":"{\"path\":\"/a\"}","read":["/a"],"write":[],"plain":["a.b:443"],"output":65536,"ms":30000,"preview":true,"proxy":true,"seen":"absent"}`
 	in, err := DecodeInput([]byte(input))
-	if err != nil || in.Args != `{"path":"/a"}` || in.Read[0] != "/a" || in.Output != DefaultOutput || in.MS != 30000 || !in.Preview || !in.Proxy {
+	if err != nil || in.Args != `{"path":"/a"}` || in.Read[0] != "/a" || in.Output != DefaultOutput || in.MS != 30000 || !in.Preview || !in.Proxy || in.Seen != Absent {
 		t.Fatalf("%+v, %v", in, err)
 	}
 	if b, err := EncodeInput(in); err != nil || string(b) != input {
 		t.Errorf("%s, %v", b, err)
 	}
-	const output = `{"code":"tool-failed","text":"tool-failed: no.","dropped":3,"diff":"-a\n","note":"n"}`
+	const output = `{"code":"tool-failed","text":"tool-failed: no.","dropped":3,"diff":"-a\n","note":"n","seen":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`
 	out, err := DecodeOutput([]byte(output))
-	if err != nil || out != (Output{proto.CodeToolFailed, "tool-failed: no.", 3, "-a\n", "n"}) {
+	if err != nil || out != (Output{proto.CodeToolFailed, "tool-failed: no.", 3, "-a\n", "n", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if b, err := EncodeOutput(out); err != nil || string(b) != output {
@@ -37,6 +37,7 @@ func TestWireRefuses(t *testing.T) {
 		`{"args":"{}","read":[],"write":[],"plain":[],"output":-1}`,
 		`{"args":"{}","read":[],"write":[],"plain":[],"ms":-1}`,
 		`{"args":"{}","read":[],"write":[],"plain":[],"more":1}`,
+		`{"args":"{}","read":[],"write":[],"plain":[],"seen":"gone"}`,
 		`{"args":"{}","read":null,"write":[],"plain":[]}`,
 		`{"args":"{}","read":[],"write":[],"plain":[]} `,
 	} {
@@ -45,7 +46,7 @@ func TestWireRefuses(t *testing.T) {
 		}
 	}
 	for _, doc := range []string{
-		``, `{}`, `{"code":"","text":""}`, `{"code":"fine","text":""}`, `{"text":"","dropped":-1}`, `{"text":"","text":""}`,
+		``, `{}`, `{"code":"","text":""}`, `{"code":"fine","text":""}`, `{"text":"","dropped":-1}`, `{"text":"","seen":"ABSENT"}`, `{"text":"","text":""}`,
 		`{"text":""}{"text":""}`, `{"text":"","verdict":"allow"}`,
 	} {
 		if out, err := DecodeOutput([]byte(doc)); err == nil {

@@ -107,6 +107,10 @@ func Open(c Config) (d *Desk, bad []string, err error) {
 		case strings.HasSuffix(name, ".json"):
 			if badErr := d.load(name, c.Floor); badErr != nil {
 				bad = append(bad, fmt.Sprintf("%s: %v", name, badErr))
+				if !e.Type().IsRegular() { // a link, which brokerd may not make and so not rename
+					err = c.Root.Remove(name)
+					break
+				}
 				err = c.Root.Rename(name, strings.TrimSuffix(name, ".json")+".bad")
 			}
 		}
@@ -156,13 +160,13 @@ func newItem(h *Held, size int, e expiry) *item {
 // approval durable; then it shows it to those who follow. The caller has set all
 // else in a, asked and expires too. canonical are the bytes that the approval is
 // for.
-func (d *Desk) Hold(a proto.Approval, call proto.Call, canonical string) (*Held, error) {
+func (d *Desk) Hold(a proto.Approval, call proto.Call, canonical, seen string) (*Held, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a.Code = newCode(d.hasCode)
 	nonce := NewID()
 	a.Digest = Digest(canonical, nonce)
-	h := &Held{V: heldVersion, Approval: a, Call: call, Nonce: nonce}
+	h := &Held{V: heldVersion, Approval: a, Call: call, Nonce: nonce, Seen: seen}
 	e, err := expiryOf(h, d.clock, time.Time{})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,8 @@ type Held struct {
 	Nonce    string         `json:"nonce"`
 	Boot     string         `json:"boot"`  // of the machine, when it was asked
 	Until    int64          `json:"until"` // milliseconds since that boot
+	// Seen is the file that the diff was made from (tool.Output); empty: unknown.
+	Seen string `json:"seen,omitzero"`
 }
 
 const heldVersion = 1

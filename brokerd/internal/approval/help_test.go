@@ -89,7 +89,7 @@ func (b *bench) tryHold(call, value string) (*Held, error) {
 		Call: call, Session: "s", Tool: "write_file", Fields: []proto.Field{{Name: "content", Value: value}},
 		Read: []string{}, Write: []string{"/w"}, Hosts: []string{}, Secrets: []string{},
 		Class: proto.ClassPrivate, Taint: proto.ClassPrivate, Grant: "10-write.toml",
-	}, proto.Call{ID: call, Session: "s", Tool: "write_file", Args: `{}`}, "canonical of "+call)
+	}, proto.Call{ID: call, Session: "s", Tool: "write_file", Args: `{}`}, "canonical of "+call, "")
 }
 
 func (b *bench) answer(h *Held, v proto.Verdict, by string) (*proto.Answered, error) {

@@ -12,6 +12,7 @@ import (
 
 	"boxmaker/brokerd/internal/policy"
 	"boxmaker/internal/proto"
+	"boxmaker/internal/tool"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -136,6 +137,9 @@ func TestAnApprovedCallRuns(t *testing.T) {
 	}
 	if r := <-done; r.Outcome != proto.CallOK || w.runner.count("s/1/1/0") != 1 {
 		t.Errorf("%+v", r)
+	}
+	if w.runner.last.Seen != tool.Absent {
+		t.Errorf("it may change another file than the owner saw: %+v", w.runner.last)
 	}
 	if got := w.story(); got != "decision ask, approval approved, outcome ok" {
 		t.Errorf("%s", got)

@@ -101,7 +101,7 @@ func (d *Driver) rule(e *entry) (calls.Event, error) {
 // hold makes the approval durable and tells loopd. If too many wait already, the
 // approval ends at once.
 func (d *Driver) hold(e *entry) (calls.Event, error) {
-	question := d.question(e)
+	question := d.question(e) // which notes what was seen
 	h, err := d.cfg.Desk.Hold(question, e.call, policy.Canonical(&e.call), e.seen)
 	if errors.Is(err, approval.ErrFull) {
 		e.post(calls.Cancelled{Code: proto.CodeRateLimited})

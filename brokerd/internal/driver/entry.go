@@ -28,6 +28,7 @@ type entry struct {
 	asks    policy.Asks     // if the owner is asked
 	held    *approval.Held
 	end     proto.Answered // of the approval
+	seen    string         // the file that the diff was made from
 	ran     Ran
 	report  proto.EgressReport
 	runErr  error

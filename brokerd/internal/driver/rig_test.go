@@ -241,7 +241,7 @@ func (r *fakeRunner) Run(ctx context.Context, d policy.Decision, door string, se
 	r.mu.Lock()
 	if s.Preview {
 		r.mu.Unlock()
-		return Ran{Output: tool.Output{Diff: "--- a\n+++ b\n"}, Ended: proto.Ended{Reason: proto.EndExit}}, nil
+		return Ran{Output: tool.Output{Diff: "--- a\n+++ b\n", Seen: tool.Absent}, Ended: proto.Ended{Reason: proto.EndExit}}, nil
 	}
 	r.runs[s.Call]++
 	r.last, r.door, r.got = s, door, secrets

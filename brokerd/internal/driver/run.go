@@ -194,6 +194,9 @@ func (d *Driver) question(e *entry) proto.Approval {
 	a.Secrets = slices.Compact(a.Secrets)
 	if e.asks.HasPreview {
 		a.Diff, a.DiffNote = d.diff(e)
+		if e.runErr == nil {
+			e.seen = e.ran.Output.Seen
+		}
 	}
 	e.ran, e.runErr = Ran{}, nil
 	return a

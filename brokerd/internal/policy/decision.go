@@ -68,7 +68,8 @@ type Spec struct {
 	Class     proto.Class // of what comes back
 	Untrusted bool        // what comes back is untrusted text
 	Grant     string
-	Preview   bool // change nothing, give the diff
+	Preview   bool   // change nothing, give the diff
+	Seen      string // the file that the owner saw the change of: no other may be changed
 }
 
 // Spend returns the spec the first time, and an error ever after.

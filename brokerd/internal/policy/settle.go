@@ -22,6 +22,7 @@ type Settlement struct {
 	Channel  string
 	Code     proto.Code // why it was withdrawn: stopped, halted, rate-limited or internal
 	Halted   bool
+	Seen     string // the file that the owner saw the change of
 }
 
 // Settle puts the end of an approval on record. If it was approved, the grants
@@ -55,7 +56,9 @@ func (e *Engine) Settle(s Settlement) (Ruling, error) {
 	if v.Code != "" {
 		return Denied{Facts: f, Code: v.Code, Text: v.Why}, nil
 	}
-	return Allowed{Facts: f, Decision: permits(ref, specOf(s.Call.ID, f.Call, v))}, nil
+	spec := specOf(s.Call.ID, f.Call, v)
+	spec.Seen = s.Seen
+	return Allowed{Facts: f, Decision: permits(ref, spec)}, nil
 }
 
 // end says what becomes of the call: its Code is empty only if the owner

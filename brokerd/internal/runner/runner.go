@@ -82,7 +82,7 @@ func Launch(s policy.Spec, door string, secrets []proto.LaunchSecret) (*proto.La
 	limit = min(limit, tool.MaxOutput)
 	in := tool.Input{
 		Args: s.Args, Read: list(s.Read), Write: list(s.Write), Plain: []string{}, Output: limit, MS: s.Limits.MS,
-		Preview: s.Preview, Proxy: door != "",
+		Preview: s.Preview, Proxy: door != "", Seen: s.Seen,
 	}
 	if s.Preview { // of what it would write; the mounts themselves are read-only
 		in.Write = in.Read

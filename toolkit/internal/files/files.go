@@ -22,6 +22,8 @@ type Work struct {
 	Tree    tree.Set
 	Limit   int64 // of the result, in bytes
 	Preview bool  // change nothing, give the diff
+	// Seen is what the preview saw that the owner approved, if there was one.
+	Seen string
 }
 
 // reserve is what a page keeps free for the words about what is missing.

@@ -16,6 +16,7 @@ import (
 
 // kit calls tools on a folder as a model does: by their JSON.
 type kit struct {
+	seen  string // by the preview that was approved
 	t     *testing.T
 	dir   string
 	limit int64
@@ -66,7 +67,7 @@ func (k *kit) call(name string, preview bool, a args) tool.Output {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	w := Work{Tree: tree.Set{Write: []string{k.dir}}, Limit: k.limit, Preview: preview}
+	w := Work{Tree: tree.Set{Write: []string{k.dir}}, Limit: k.limit, Preview: preview, Seen: k.seen}
 	var out tool.Output
 	switch a := c.Args.(type) {
 	case *tool.ListFiles:

@@ -3,6 +3,9 @@ package files
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,6 +33,15 @@ func Write(_ context.Context, w Work, a *tool.WriteFile) tool.Output {
 	if w.Preview {
 		return previewWrite(target, data)
 	}
+	if w.Seen != "" {
+		now, err := seen(target)
+		if err == nil && now != w.Seen {
+			err = errChanged
+		}
+		if err != nil {
+			return Failed(err)
+		}
+	}
 	size := fmt.Sprintf("%s, %s", count(int64(len(data)), "byte", "bytes"), count(lines(data), "line", "lines"))
 	if old == nil {
 		if err := target.Create(data); err != nil {
@@ -45,13 +57,47 @@ func Write(_ context.Context, w Work, a *tool.WriteFile) tool.Output {
 
 func previewWrite(target *tree.Target, data []byte) tool.Output {
 	if target.Old == nil {
-		return diff(target.Path, nil, data, true)
+		return looked(diff(target.Path, nil, data, true), tool.Absent)
 	}
 	old, err := whole(target, maxDiffed)
 	if err != nil {
-		return tool.Output{Note: fmt.Sprintf("all of the file is replaced (%d bytes before); no diff, since %s", target.Old.Size(), err)}
+		note := fmt.Sprintf("all of the file is replaced (%d bytes before); no diff, since %s", target.Old.Size(), err)
+		sum, _ := seen(target) // one that can't be read can't be told from another
+		return tool.Output{Note: note, Seen: sum}
 	}
-	return diff(target.Path, old, data, false)
+	return looked(diff(target.Path, old, data, false), sumOf(old))
+}
+
+// errChanged: between the owner's look and now somebody wrote to the file. What
+// is written would not be what the owner said yes to.
+var errChanged = errors.New("the file changed after the owner approved; read it and ask again")
+
+// looked notes what a preview looked at.
+func looked(out tool.Output, sum string) tool.Output {
+	out.Seen = sum
+	return out
+}
+
+// seen tells which file is there, whatever its size.
+func seen(target *tree.Target) (string, error) {
+	if target.Old == nil {
+		return tool.Absent, nil
+	}
+	f, _, err := target.OpenOld()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", tree.Explain(target.Path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 func lines(b []byte) int64 {
@@ -91,12 +137,18 @@ func Edit(_ context.Context, w Work, a *tool.EditFile) tool.Output {
 		return Failed(err)
 	}
 	defer target.Close()
+	if target.Old == nil && w.Seen != "" {
+		return Failed(errChanged)
+	}
 	if target.Old == nil {
 		return Failed(fmt.Errorf("there is no %s; use %s for a new file", a.Path, tool.NameWriteFile))
 	}
 	old, err := whole(target, maxEdit)
 	if err != nil {
 		return Failed(err)
+	}
+	if !w.Preview && w.Seen != "" && sumOf(old) != w.Seen {
+		return Failed(errChanged)
 	}
 	if kind := binary(old[:min(len(old), sniff)]); kind != "" {
 		return Failed(fmt.Errorf("%s is %s, which cannot be edited", a.Path, kind))
@@ -108,7 +160,7 @@ func Edit(_ context.Context, w Work, a *tool.EditFile) tool.Output {
 	data := make([]byte, 0, len(old)-len(from)+len(to))
 	data = append(append(append(data, old[:at]...), to...), old[at+len(from):]...)
 	if w.Preview {
-		return diff(a.Path, old, data, false)
+		return looked(diff(a.Path, old, data, false), sumOf(old))
 	}
 	if err := target.Replace(data); err != nil {
 		return Failed(err)
