@@ -18,6 +18,7 @@ import (
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
 	"boxmaker/internal/daemon"
 
@@ -172,7 +173,10 @@ func self() (string, error) {
 }
 
 func (a *app) client() loop.Client {
-	return loop.Client{Path: a.layout.Socket("loopd", "bxctl", "loop")}
+	return loop.Client{Path: a.layout.Socket("loopd", "bxctl", "loop"), Gone: func() bool {
+		pid, err := up.Holder(a.layout)
+		return err == nil && pid == 0
+	}}
 }
 
 func (a *app) version() *cobra.Command {

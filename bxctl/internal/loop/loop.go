@@ -29,6 +29,10 @@ type Client struct {
 	// Patience is how long a turn is waited for while loopd is away; 0 means
 	// two minutes.
 	Patience time.Duration
+	// Gone reports that nothing is there that would start loopd again. Where nobody
+	// listens and it says so, a turn is waited for no longer than for a restart by
+	// hand. nil: unknown.
+	Gone func() bool
 }
 
 // Status asks for loopd's state.

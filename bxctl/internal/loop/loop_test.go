@@ -3,10 +3,12 @@ package loop
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"boxmaker/bxctl/internal/fakeloop"
@@ -182,6 +184,34 @@ func TestTurnGivesUp(t *testing.T) {
 			if f.Code != fault.NotRunning || !strings.Contains(f.Means, c.means) {
 				t.Errorf("%q", fault.Text(err))
 			}
+		})
+	}
+}
+
+// TestTurnGivesUpWithoutUp: where nothing starts loopd again, two minutes are not
+// waited out; where something does, or it is not known, they are.
+func TestTurnGivesUpWithoutUp(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gone func() bool
+		want time.Duration
+	}{
+		{"nothing starts it", func() bool { return true }, restart},
+		{"something starts it", func() bool { return false }, patience},
+		{"unknown", nil, patience},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, asked := time.Now(), 0
+				tr := tries{client: Client{Patience: patience, Gone: c.gone}}
+				for !tr.over(true, fs.ErrNotExist) {
+					time.Sleep(100 * time.Millisecond)
+					asked++
+				}
+				if took := time.Since(began); took < c.want || took > c.want+time.Second {
+					t.Errorf("given up after %v, %d tries", took, asked)
+				}
+			})
 		})
 	}
 }

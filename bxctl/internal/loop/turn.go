@@ -23,6 +23,7 @@ type Hooks struct {
 
 const (
 	patience   = 2 * time.Minute
+	restart    = 3 * time.Second // what bxctl down and bxctl up take
 	firstPause = 50 * time.Millisecond
 	longPause  = time.Second
 )
@@ -36,7 +37,7 @@ func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done
 		t.client.Patience = patience
 	}
 	pause := firstPause
-	var gone time.Time // since when loopd is away
+	tries := tries{client: t.client}
 	for first := true; ; first = false {
 		heard, done, err := t.once(ctx, first)
 		switch {
@@ -47,14 +48,13 @@ func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done
 		case first && Away(err), !passing(err):
 			return nil, Explain(err)
 		}
-		now := time.Now()
-		if heard || gone.IsZero() {
-			gone, pause = now, firstPause
+		if heard || tries.since.IsZero() {
+			pause = firstPause
 			if h.Lost != nil {
 				h.Lost(err)
 			}
 		}
-		if now.Sub(gone) >= t.client.Patience {
+		if tries.over(!heard, err) {
 			return nil, t.givenUp(err)
 		}
 		select {
@@ -64,6 +64,23 @@ func (c Client) Turn(ctx context.Context, m *proto.Submit, h Hooks) (*proto.Done
 		}
 		pause = min(pause*3/2, longPause)
 	}
+}
+
+// tries knows how long loopd has been away.
+type tries struct {
+	client Client
+	since  time.Time
+}
+
+// over reports whether a turn is waited for no longer. still says that nothing was
+// heard of loopd since the last time.
+func (t *tries) over(still bool, err error) bool {
+	now := time.Now()
+	if !still || t.since.IsZero() {
+		t.since = now
+	}
+	away := now.Sub(t.since)
+	return away >= t.client.Patience || away >= restart && Away(err) && t.client.Gone != nil && t.client.Gone()
 }
 
 // passing reports whether a second try can help: loopd, or this connection to

@@ -112,7 +112,7 @@ func (s *shell) turn(e chat.Send) {
 		return
 	}
 	c := s.cfg.Client
-	c.Patience = 24 * time.Hour
+	c.Patience, c.Gone = 24*time.Hour, nil // the message waits here until the owner leaves
 	m := &proto.Submit{Session: e.Session, Origin: e.Origin, Text: text, Surface: proto.SurfaceChat}
 	hooks := loop.Hooks{
 		Event: func(m proto.Message) { s.feed.event(e.Job, m) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -215,4 +216,54 @@ func TestNoAnswerWithoutAQuestion(t *testing.T) {
 	if got, _ := io.ReadAll(c); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
+}
+
+// levels hands on the level of each line that is logged.
+type levels chan slog.Level
+
+func (l levels) Enabled(context.Context, slog.Level) bool      { return true }
+func (l levels) Handle(_ context.Context, r slog.Record) error { l <- r.Level; return nil }
+func (l levels) WithAttrs([]slog.Attr) slog.Handler            { return l }
+func (l levels) WithGroup(string) slog.Handler                 { return l }
+
+// TestWhoLeft: a client that hangs up in the middle of an answer is no news, a
+// server that does is.
+func TestWhoLeft(t *testing.T) {
+	networks(t, func(t *testing.T, network string) {
+		for _, tc := range []struct {
+			name   string
+			handle func(stream)
+			want   slog.Level
+		}{
+			{"the client", func(c stream) {
+				for {
+					if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+						return
+					}
+				}
+			}, slog.LevelDebug},
+			{"the server", func(c stream) { c.Read(make([]byte, 1)) }, slog.LevelInfo},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				got := make(levels, 10)
+				p := start(t, network, upstream(t, network, tc.handle), func(c *Config) { c.Log, c.Linger = slog.New(got), time.Millisecond })
+				c := p.dial(t)
+				if tc.want == slog.LevelDebug {
+					if _, err := io.ReadFull(c, make([]byte, 1000)); err != nil {
+						t.Fatal(err)
+					}
+					c.Close()
+				} else {
+					for { // more than the server reads
+						if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+							break
+						}
+					}
+				}
+				if level := <-got; level != tc.want {
+					t.Errorf("logged as %v", level)
+				}
+			})
+		}
+	})
 }

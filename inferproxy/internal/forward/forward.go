@@ -128,7 +128,11 @@ func (c Config) serve(ctx context.Context, client *net.UnixConn, n *Counts) {
 	in, out, err := c.pass(client, up)
 	if err != nil && ctx.Err() == nil {
 		n.Broken.Add(1)
-		c.Log.Info("connection broke", "kind", Kind(err), "in", in, "out", out, "ms", time.Since(start).Milliseconds())
+		level := slog.LevelInfo
+		if errors.Is(err, errLeft) { // loopd hangs up when it has seen enough, as in its self-test
+			level = slog.LevelDebug
+		}
+		c.Log.Log(ctx, level, "connection broke", "kind", Kind(err), "in", in, "out", out, "ms", time.Since(start).Milliseconds())
 	}
 }
 
@@ -148,6 +152,9 @@ func (c Config) dial(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{Timeout: c.DialTimeout}).DialContext(ctx, c.Network, address)
 }
 
+// errLeft says that the client closed its connection before the answer's end.
+var errLeft = errors.New("forward: the client left")
+
 // pass copies both ways until both ways have ended.
 func (c Config) pass(client, up stream) (in, out int64, err error) {
 	first := make(chan error, 1)
@@ -157,6 +164,9 @@ func (c Config) pass(client, up stream) (in, out int64, err error) {
 		first <- err
 	}()
 	out, err = c.half(client, up)
+	if errors.Is(err, syscall.EPIPE) { // of the two only the client is written to
+		err = errors.Join(errLeft, err)
+	}
 	err = errors.Join(<-first, err)
 	return in, out, err
 }
