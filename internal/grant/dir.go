@@ -34,6 +34,7 @@ type kept struct {
 	stamp    stamp
 	settled  bool // a change after this would show in the stamp
 	grant    *Grant
+	denies   []*Grant // what is left of a deny with a mistake
 	problems []Problem
 	alias    bool // it has another name, through which it can change unseen
 }
@@ -131,6 +132,7 @@ func (s *Set) add(k *kept) {
 	if k.grant != nil {
 		s.Grants = append(s.Grants, k.grant)
 	}
+	s.Grants = append(s.Grants, k.denies...)
 	for _, p := range k.problems {
 		if p.Warning {
 			s.Warnings = append(s.Warnings, p)
@@ -206,6 +208,14 @@ func (d *Dir) read(dir int, name string, owner uint32) (*kept, error) {
 	k := &kept{stamp: stampOf(&before), alias: before.Nlink != 1}
 	if p := rights(name, &before, owner); p != nil {
 		k.problems, k.settled = []Problem{*p}, true
+		if before.Mode&unix.S_IFMT == unix.S_IFREG && plainName(name) {
+			data, err := io.ReadAll(io.LimitReader(f, MaxFile))
+			if err != nil {
+				return nil, err
+			}
+			k.settled = d.now().Sub(time.Unix(before.Ctim.Unix())) > settle
+			k.salvage(name, data)
+		}
 		return k, nil
 	}
 	start := d.now()
@@ -224,6 +234,8 @@ func (d *Dir) read(dir int, name string, owner uint32) (*kept, error) {
 	k.grant, k.problems = Parse(name, data, d.own)
 	if k.grant != nil {
 		k.problems = append(k.problems, nameWarnings(name)...)
+	} else {
+		k.salvage(name, data)
 	}
 	return k, nil
 }

@@ -137,6 +137,6 @@ type Problem struct {
 // changed.
 type Set struct {
 	Grants   []*Grant  // in the order of their file names
-	Broken   []Problem // of files that grant nothing
+	Broken   []Problem // of files that grant nothing; a deny among them denies all calls of its tool
 	Warnings []Problem // of files that grant what they say
 }
