@@ -33,7 +33,8 @@ itself: what it started, what ended and why.
 
 A file is rotated when it is 8 MiB large, and four older ones are kept; all of them
 are read, and --follow goes on across a rotation. Where systemd runs the programs,
-their lines are in its journal instead: journalctl --user -u 'boxmaker-*'.`,
+their lines are in its journal instead, and the command that shows the same there is
+named: journalctl --user -u 'boxmaker-*' -o cat.`,
 		Example: "  bxctl logs\n  bxctl logs loopd inferproxy -f\n  bxctl logs --since 2h -n 20\n  bxctl logs --json -n all | jq 'select(.level == \"ERROR\")'",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
@@ -57,9 +58,30 @@ their lines are in its journal instead: journalctl --user -u 'boxmaker-*'.`,
 		if err := a.checkRoles(roles); err != nil {
 			return err
 		}
+		a.tellJournal(q)
 		return a.showLogs(c.Context(), q, asJSON)
 	}
 	return c
+}
+
+// tellJournal says which command shows the lines that are not in the files,
+// where systemd runs the programs.
+func (a *app) tellJournal(q logs.Query) {
+	if pid, err := up.Holder(a.layout); err != nil || pid != 0 || !up.RunBySystemd(a.layout) {
+		return
+	}
+	var flags []string
+	if q.Last != logs.All {
+		flags = append(flags, fmt.Sprintf("-n %d", q.Last))
+	}
+	if !q.Since.IsZero() {
+		flags = append(flags, "--since '"+q.Since.Local().Format(time.DateTime)+"'")
+	}
+	if q.Follow {
+		flags = append(flags, "-f")
+	}
+	roles := slices.DeleteFunc(slices.Clone(q.Roles), func(r string) bool { return r == "up" }) // its work is systemd's own
+	fmt.Fprintln(a.env.Stderr, a.err.Warn("systemd runs Boxmaker and keeps what the programs print: "+up.JournalCommand(roles, flags...)))
 }
 
 func lastLines(s string) (int, error) {
@@ -131,9 +153,6 @@ func (a *app) showLogs(ctx context.Context, q logs.Query, asJSON bool) error {
 // noLines says why nothing was shown.
 func (a *app) noLines(q logs.Query) string {
 	if all, err := logs.Roles(q.Dir); err == nil && len(all) == 0 {
-		if up.RunBySystemd(a.layout) {
-			return "(systemd keeps the logs: " + up.JournalCommand() + ")"
-		}
 		return "(nothing has run here yet: there are no logs in " + q.Dir + ")"
 	}
 	return "(no such lines)"

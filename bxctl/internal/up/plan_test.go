@@ -111,3 +111,23 @@ func TestLlamaFlags(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestJournalCommand(t *testing.T) {
+	user := " --user"
+	if os.Geteuid() == 0 {
+		user = ""
+	}
+	for _, c := range []struct {
+		name  string
+		roles []string
+		flags []string
+		want  string
+	}{
+		{"all", nil, nil, " -u 'boxmaker-*' -o cat"},
+		{"two roles, newest lines, on and on", []string{"loopd", "inferproxy"}, []string{"-n 5", "-f"}, " -u boxmaker-loopd -u boxmaker-inferproxy -o cat -n 5 -f"},
+	} {
+		if got := JournalCommand(c.roles, c.flags...); got != "journalctl"+user+c.want {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}

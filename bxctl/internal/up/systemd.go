@@ -31,12 +31,20 @@ func Systemctl() string {
 	return "systemctl --user"
 }
 
-// JournalCommand shows the logs of the units.
-func JournalCommand() string {
-	if os.Geteuid() == 0 {
-		return "journalctl -u 'boxmaker-*'"
+// JournalCommand shows the logs of the units of some roles, or of all: what each
+// printed, as it printed it, with the flags given.
+func JournalCommand(roles []string, flags ...string) string {
+	words := []string{"journalctl"}
+	if os.Geteuid() != 0 {
+		words = append(words, "--user")
 	}
-	return "journalctl --user -u 'boxmaker-*'"
+	for _, r := range roles {
+		words = append(words, "-u boxmaker-"+r)
+	}
+	if len(roles) == 0 {
+		words = append(words, "-u 'boxmaker-*'")
+	}
+	return strings.Join(append(append(words, "-o cat"), flags...), " ")
 }
 
 // RunBySystemd reports whether systemd listens on the owner's socket: it made
