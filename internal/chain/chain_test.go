@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/internal/appendlog"
 	"boxmaker/internal/proto"
 
 	"github.com/google/go-cmp/cmp"
@@ -257,6 +258,39 @@ func TestUncheckedAnchors(t *testing.T) {
 	rep, err := Verify(Config{Root: onDisk(t, t.TempDir(), b.bytes()), Anchors: anchors(heads...)})
 	if err != nil || len(rep.Faults) != 1 || rep.Head != heads[4] || rep.Matched != 5 || rep.Unchecked != 6 {
 		t.Errorf("%+v, %v", rep, err)
+	}
+}
+
+// The number alone is wrong, and the hash of the line before is right: a writer
+// that lost count, or somebody who made room for records to be put in later.
+func TestWrongNumberWithTheRightHash(t *testing.T) {
+	b, heads := write(t, []int{3}, never)
+	for _, n := range []int64{0, 2, 4, 1 << 40} {
+		body, err := proto.EncodeAudit(proto.AuditHeader{N: n, Time: time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC), Prev: heads[3].Hash}, record(n, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w Walker
+		for _, raw := range b["2026-01.jsonl"] {
+			if _, _, err := w.Next(append(bytes.Clone(raw[:len(raw)-19]), '}')); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := w.Next(body); err == nil || w.Head() != heads[3] {
+			t.Errorf("number %d in the place of 3 was taken", n)
+		}
+		dir := t.TempDir()
+		root := onDisk(t, dir, b.bytes())
+		log, _, err := appendlog.Open(appendlog.Config{Root: root, Name: "2026-01.jsonl"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(log.Append(body), log.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if rep, err := Verify(Config{Root: root}); err != nil || len(rep.Faults) == 0 {
+			t.Errorf("number %d in the place of 3: %+v, %v", n, rep, err)
+		}
 	}
 }
 
