@@ -23,19 +23,20 @@ import (
 // the words of its last request and answer. Its faults are those that a server of
 // an owner's may have.
 type fake struct {
-	noCache   bool // the cache never hits
-	wrongSlot bool // id_slot is ignored
-	touches   bool // another program uses slot 0 meanwhile
-	noCap     bool // the cap of thinking is ignored
-	noThought bool // the model does not think
-	markup    bool // calls come as text
-	wrongTool bool // clock, whatever was asked for
-	drops     bool // the template drops thinking before the newest message of the owner
-	refuses   bool // the template refuses a history with calls
-	forgets   bool // an answer does not come back as the same tokens
-	silent    bool // no events of prompt processing
-	deaf      bool // a stream that is closed goes on
-	dies      int  // the server is gone after so many completions; 0: never
+	models    string // of a router
+	noCache   bool   // the cache never hits
+	wrongSlot bool   // id_slot is ignored
+	touches   bool   // another program uses slot 0 meanwhile
+	noCap     bool   // the cap of thinking is ignored
+	noThought bool   // the model does not think
+	markup    bool   // calls come as text
+	wrongTool bool   // clock, whatever was asked for
+	drops     bool   // the template drops thinking before the newest message of the owner
+	refuses   bool   // the template refuses a history with calls
+	forgets   bool   // an answer does not come back as the same tokens
+	silent    bool   // no events of prompt processing
+	deaf      bool   // a stream that is closed goes on
+	dies      int    // the server is gone after so many completions; 0: never
 	window    int
 
 	mu    sync.Mutex
@@ -103,6 +104,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case "/health":
 		fmt.Fprint(w, `{"status":"ok"}`)
 	case "/v1/models":
+		if f.models != "" {
+			fmt.Fprint(w, f.models)
+			return
+		}
 		fmt.Fprint(w, `{"data":[{"id":"m","meta":{"n_params":5}}]}`)
 	case "/props":
 		fmt.Fprintf(w, `{"build_info":"b11669-fake","total_slots":3,"chat_template":"t","default_generation_settings":{"n_ctx":%d}}`, f.window)

@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"boxmaker/bxctl/internal/loopdconf"
@@ -214,6 +216,9 @@ func (r *run) look() (Server, error) {
 			s.Params, s.Size, s.Args = m.Meta.Params, m.Meta.Size, m.Status.Args
 		}
 	}
+	if err := unloaded(list, s.Model); err != nil {
+		return s, err
+	}
 	p, err := r.Server.Props(ctx, s.Model)
 	if err != nil {
 		return s, fmt.Errorf("the properties of %q: %w", s.Model, err)
@@ -236,6 +241,29 @@ func (r *run) look() (Server, error) {
 		}
 	}
 	return s, nil
+}
+
+// unloaded refuses a router that would have to load the model: that may unload
+// another one, with all that its slots hold, which is the owner's to decide.
+func unloaded(list []api.Model, name string) error {
+	var loaded []string
+	state := ""
+	for _, m := range list {
+		if m.Status.Value == "loaded" {
+			loaded = append(loaded, m.ID)
+		}
+		if m.ID == name || slices.Contains(m.Aliases, name) {
+			state = m.Status.Value
+		}
+	}
+	if state == "" || state == "loaded" { // "": no router
+		return nil
+	}
+	others := "no model is loaded now"
+	if len(loaded) > 0 {
+		others = "loaded now: " + strings.Join(loaded, ", ") + ", which may be unloaded for it, with what its slots hold"
+	}
+	return fmt.Errorf("the server is a router, and its model %q is %s: a request would load it (%s); load it yourself first, then measure", name, state, others)
 }
 
 // ask tells what will be evicted, and asks where somebody uses it.

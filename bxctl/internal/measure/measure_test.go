@@ -226,6 +226,39 @@ func TestConsent(t *testing.T) {
 	}
 }
 
+// A router is asked for nothing that would make it load a model, and with that
+// unload another.
+func TestRouter(t *testing.T) {
+	const other = `{"id":"big","status":{"value":"loaded"}}`
+	for _, c := range []struct {
+		name, models string
+		want         []string
+	}{
+		{"not loaded, another one is", `{"data":[{"id":"m","status":{"value":"unloaded"}},` + other + `]}`, []string{`"m" is unloaded`, "loaded now: big", "load it yourself"}},
+		{"by its other name", `{"data":[` + other + `,{"id":"x","aliases":["m"],"status":{"value":"loading"}}]}`, []string{"is loading"}},
+		{"nothing loaded", `{"data":[{"id":"m","status":{"value":"unloaded"}}]}`, []string{"no model is loaded now"}},
+		{"loaded", `{"data":[{"id":"m","status":{"value":"loaded"}},` + other + `]}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fake{models: c.models}
+			o := f.start(t)
+			o.Settings.Upstream.Model = "m"
+			_, err := Run(t.Context(), o)
+			if (err != nil) != (c.want != nil) {
+				t.Fatal(err)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("no %q in %v", w, err)
+				}
+			}
+			if c.want != nil && f.chats != 0 {
+				t.Errorf("%d completions were asked for", f.chats)
+			}
+		})
+	}
+}
+
 // A slot that the server does not have would be ignored without a word.
 func TestNoSuchSlot(t *testing.T) {
 	o := (&fake{}).start(t)
