@@ -77,8 +77,11 @@ const (
 	roleEgress   = "egressd"
 )
 
-// toolkit is the program inside containers; it is no role.
-const toolkit = "toolkit"
+// The programs inside containers; they are no roles.
+const (
+	toolkit   = "toolkit"
+	toolfetch = "toolfetch"
+)
 
 // Plan gives the roles in the order in which they start. All roles run in the
 // run folder and name sockets by relative paths: those are never too long for

@@ -89,7 +89,7 @@ func newBox(t *testing.T) *box {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit"} {
+	for _, name := range []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit", "toolfetch"} {
 		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
