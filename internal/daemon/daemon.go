@@ -13,6 +13,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -128,8 +129,22 @@ func (d *Daemon) Ready() {
 }
 
 // Listener gives the listening Unix socket called name: the one that the
-// parent handed over under this name, or one made at path.
+// parent handed over under this name, or one made at path. A daemon that is not
+// root asks its clients for the key of the socket (see ipc.Keyed): the other
+// roles may run as the same user.
 func (d *Daemon) Listener(name, path string) (net.Listener, error) {
+	ln, err := d.listener(name, path)
+	if err != nil || os.Geteuid() == 0 || path == "" {
+		return ln, err
+	}
+	k, err := ipc.Keyed(ln, path)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return k, nil
+}
+
+func (d *Daemon) listener(name, path string) (net.Listener, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, h := range d.handed {

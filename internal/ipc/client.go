@@ -21,6 +21,7 @@ type Conn struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	events proto.Union
+	key    []byte // goes in front of the request
 	stop   func() bool
 }
 
@@ -37,7 +38,11 @@ func Dial(ctx context.Context, path string, events proto.Union) (*Conn, error) {
 	if err != nil {
 		return nil, dialError(path, err)
 	}
-	c := &Conn{ctx: ctx, conn: conn, in: bufio.NewReader(conn), events: events}
+	key, err := preface(path)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	c := &Conn{ctx: ctx, conn: conn, in: bufio.NewReader(conn), events: events, key: key}
 	c.stop = context.AfterFunc(ctx, func() { conn.SetDeadline(past()) })
 	return c, nil
 }
@@ -56,7 +61,7 @@ func dialError(path string, err error) error {
 // Send sends the request. If the server closed the connection with an Error
 // instead of reading it, that *proto.Error is what Send returns.
 func (c *Conn) Send(m proto.Message) error {
-	buf, err := appendFrame(nil, m)
+	buf, err := appendFrame(c.key, m)
 	if err != nil {
 		return err
 	}

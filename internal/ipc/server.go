@@ -145,7 +145,11 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, peer *unix.Ucred) {
 func (s *Server) request(ctx context.Context, conn net.Conn) (proto.Message, error) {
 	conn.SetReadDeadline(time.Now().Add(orDefault(s.RequestTimeout, DefaultTimeout)))
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(past()) })()
-	body, err := frame.Read(conn)
+	err := s.checkKey(conn)
+	var body []byte
+	if err == nil {
+		body, err = frame.Read(conn)
+	}
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil, errors.New("no whole request came in time")
