@@ -177,6 +177,9 @@ func (c *Call) Hosts() []string { _, _, h := c.args.uses(); return h }
 func (c *Call) Value(arg string) ([]string, bool) {
 	for _, f := range c.args.fields() {
 		if f.name == arg {
+			if v, ok := f.value.(text); ok && f.required {
+				return []string{*v.p}, true // also an empty one: it was said
+			}
 			return f.value.texts(), true
 		}
 	}

@@ -18,10 +18,10 @@ func (d *Driver) Restore() error {
 	waiting := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(d.cfg.Book.Open())) {
 		o := d.cfg.Book.Open()[id]
-		waiting[o.Decision.Approval] = !o.MayHaveRun()
 		if err := d.goOn(o); err != nil {
 			return fmt.Errorf("the call %s, which was under way, cannot go on: %w", id, err)
 		}
+		waiting[o.Decision.Approval] = !o.MayHaveRun() && d.live[id] != nil // not if its question was found damaged
 	}
 	for _, id := range d.cfg.Desk.IDs() { // whose end is on record
 		if waiting[id] {
