@@ -124,6 +124,17 @@ func readLine(r *bufio.Reader, budget *int) (string, error) {
 	}
 }
 
+// authority is what stands for the host in a target, as it came: no path and no
+// query, which are content.
+func authority(target string) string {
+	if _, rest, ok := strings.Cut(target, "://"); ok {
+		target = rest
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(target, "//"), "/")
+	host, _, _ = strings.Cut(host, "?")
+	return host
+}
+
 func requestLine(line string) (*Request, error) {
 	part := strings.Split(line, " ")
 	if len(part) != 3 {
@@ -132,17 +143,17 @@ func requestLine(line string) (*Request, error) {
 	method, target, version := part[0], part[1], part[2]
 	switch {
 	case version != "HTTP/1.1" && version != "HTTP/1.0":
-		return nil, &Error{Why: "only HTTP/1.1 is spoken here", Raw: target}
+		return nil, &Error{Why: "only HTTP/1.1 is spoken here", Raw: authority(target)}
 	case !token(method) || len(method) > maxMethod || strings.ToUpper(method) != method:
-		return nil, &Error{Why: "the method is not usable", Raw: target}
+		return nil, &Error{Why: "the method is not usable", Raw: authority(target)}
 	case method == "TRACE":
-		return nil, &Error{Why: "TRACE is refused", Raw: target}
+		return nil, &Error{Why: "TRACE is refused", Raw: authority(target)}
 	}
 	r := &Request{Method: method}
 	if method == "CONNECT" {
 		t, err := ParseTarget(target)
 		if err != nil {
-			return nil, &Error{Why: err.Error(), Raw: target}
+			return nil, &Error{Why: err.Error(), Raw: authority(target)}
 		}
 		r.Target = t
 		return r, nil
@@ -156,7 +167,7 @@ func (r *Request) absolute(target string) error {
 	r.Scheme = strings.ToLower(scheme)
 	port := map[string]string{"http": ":80", "https": ":443"}[r.Scheme]
 	if !ok || port == "" {
-		return &Error{Why: "a proxy is asked with CONNECT or with a whole http URL", Raw: target}
+		return &Error{Why: "a proxy is asked with CONNECT or with a whole http URL", Raw: authority(target)}
 	}
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
