@@ -9,7 +9,7 @@ import (
 
 // families are all of them; each stands in a file of its own.
 func families() []family {
-	return append(authorityFamilies(), []family{
+	return append(append(authorityFamilies(), streetFamilies()...), []family{
 		argumentTricks(), pathTraversal(), symbolicLinks(), plantedLinks(), specialFiles(), strangePaths(),
 		namespaceCalls(), kernelCalls(), procTricks(), sockets(), floods(), outputFloods(), leftovers(), races(),
 	}...)

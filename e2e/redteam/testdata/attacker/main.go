@@ -7,6 +7,7 @@
 //	attacker foreign KIND                a call by the numbers of another architecture, in a process of its own
 //	attacker open r|w|x PATH…            opens each; x executes it
 //	attacker dial NETWORK ADDRESS…       connects, and says a word where that means nothing
+//	attacker ask N NETWORK ADDRESS TEXT… sends each text (quoted as in Go) on a connection of its own, N at once
 //	attacker fds                         descriptors beyond 2
 //	attacker fork N                      as many processes as there can be, up to N
 //	attacker eat KIND MEBIBYTES          heap, tmpfs, shm, memfd or cache
@@ -51,6 +52,8 @@ func main() {
 		for _, to := range a[2:] {
 			say(a[1]+" "+strings.ReplaceAll(to, "\x00", "@"), dial(a[1], to))
 		}
+	case "ask": // how many at once, network, address, texts
+		ask(number(a[1]), a[2], a[3], a[4:])
 	case "fds":
 		fds()
 	case "fork":
