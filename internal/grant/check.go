@@ -37,12 +37,12 @@ func (f *file) checkPaths() error {
 		case f.denies() && does.programs:
 			errs = append(errs, bad(list.line, f.Tool+" runs programs, which name no paths, so that a deny of paths would stop nothing", "remove the folder from the grant that allows "+f.Tool+", or deny "+f.Tool+" as a whole", runbook))
 		}
-		own := f.own
-		if list.line == "paths.write" { // what it could replace, the owner would run
-			own = slices.Concat(own, programs())
-		}
 		for _, p := range list.paths {
-			if what, do := CheckPath(p, own); what != "" {
+			what, do := CheckPath(p, f.own)
+			if what == "" && list.line == "paths.write" {
+				what, do = checkPrograms(p)
+			}
+			if what != "" {
 				errs = append(errs, bad(list.line, what, do, runbook))
 			}
 		}

@@ -23,12 +23,14 @@ func TestProgramsCannotBeWritten(t *testing.T) {
 		"a folder above it":  {"shell", "write", filepath.Dir(dir), true},
 		"reading it":         {"read_file", "read", dir, false},
 		"a folder beside it": {"write_file", "write", dir + "-data", false},
+		"a folder in it":     {"write_file", "write", filepath.Join(dir, "work"), false},
+		"another program":    {"write_file", "write", filepath.Join(dir, "bxctl"), true},
 	} {
 		g, problems := Parse("10-x.toml", []byte("tool = \""+tc.tool+"\"\nmode = \"auto\"\n[paths]\n"+tc.list+" = [\""+tc.path+"\"]\n"), nil)
 		if refused := g == nil; refused != tc.refused {
 			t.Errorf("%s: refused %v, problems %+v", name, refused, problems)
 		}
-		if tc.refused && (len(problems) == 0 || !strings.Contains(problems[0].What, "Boxmaker's own folder")) {
+		if tc.refused && (len(problems) == 0 || !strings.Contains(problems[0].What, "Boxmaker's own programs")) {
 			t.Errorf("%s: %+v", name, problems)
 		}
 	}
