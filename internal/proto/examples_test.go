@@ -43,8 +43,10 @@ func loopEvents() []example[Message] {
 	return []example[Message]{
 		{&Accepted{Record: 17, Queued: 2, Known: true}, &Accepted{}},
 		{
-			&Past{Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`,
-				Origin: "bx-1", Surface: SurfaceAsk, Call: exCall, Outcome: CallDenied, Code: CodeNoGrant, Class: ClassPublic, MS: 3},
+			&Past{
+				Record: 17, Epoch: 2, Time: exTime, Role: "assistant", Text: "I will look.", Thinking: "They want a list.", Tool: "list_files", Args: `{"path":"/notes"}`,
+				Origin: "bx-1", Surface: SurfaceAsk, Call: exCall, Outcome: CallDenied, Code: CodeNoGrant, Class: ClassPublic, MS: 3,
+			},
 			&Past{Time: exTime, Role: "user"},
 		},
 		{&Waiting{Reason: WaitSlot, Ahead: 3}, &Waiting{Reason: WaitModel}},

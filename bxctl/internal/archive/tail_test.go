@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"boxmaker/bxctl/internal/fault"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"boxmaker/bxctl/internal/fault"
 
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/proto"

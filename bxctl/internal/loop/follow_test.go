@@ -59,8 +59,10 @@ func TestFollow(t *testing.T) {
 		t.Error(d)
 	}
 	want := []*proto.Watch{
-		{Session: "chat-x", Epoch: 1, Follow: true}, {Session: "chat-x", Epoch: 1, Follow: true},
-		{Session: "chat-x", Epoch: 2, After: 7, Follow: true}, {Session: "chat-x", Epoch: 2, After: 7, Follow: true},
+		{Session: "chat-x", Epoch: 1, Follow: true},
+		{Session: "chat-x", Epoch: 1, Follow: true},
+		{Session: "chat-x", Epoch: 2, After: 7, Follow: true},
+		{Session: "chat-x", Epoch: 2, After: 7, Follow: true},
 	}
 	if d := cmp.Diff(want, asked); d != "" {
 		t.Error(d)

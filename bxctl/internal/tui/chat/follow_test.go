@@ -33,9 +33,7 @@ func row(record int64, role, text string) *proto.Past {
 // lines is what is finished, without what is empty.
 func (r *rig) lines() []string {
 	var out []string
-	for _, l := range r.Frame().Done {
-		r.done = append(r.done, l)
-	}
+	r.done = append(r.done, r.Frame().Done...)
 	for _, l := range r.done {
 		if l != "" && !strings.Contains(l, "tokens written") && l != "0 ms" {
 			out = append(out, l)
@@ -79,8 +77,10 @@ func TestFollow(t *testing.T) {
 			r.do(ready(), FollowLost{r.others.run}, Health{Err: loop.NotRunning(nil)}, FollowBack{r.others.run}, ready())
 			r.follows(began(5, "x", "missed", proto.SurfaceAsk), &proto.Past{Role: "assistant", Time: pastTime, Text: "I look.", Tool: "clock", Args: "{}", Call: "c/1/6/0"},
 				&proto.Past{Role: "tool", Time: pastTime, Call: "c/1/6/0", Outcome: proto.CallOK, Class: proto.ClassPublic, Text: "noon"}, row(8, "assistant", "It is noon."), row(9, "turn", "answered"))
-		}, []string{"Boxmaker · practice model: rules, not a language model · /help lists commands", "! loopd does not answer; what you send waits until it is back", "(loopd is back)",
-			"from bxctl ask · 14:02", "> missed", "I look.", "✓ clock → ok · public · 4 B · 0 ms", "It is noon."}},
+		}, []string{
+			"Boxmaker · practice model: rules, not a language model · /help lists commands", "! loopd does not answer; what you send waits until it is back", "(loopd is back)",
+			"from bxctl ask · 14:02", "> missed", "I look.", "✓ clock → ok · public · 4 B · 0 ms", "It is noon.",
+		}},
 		{"loopd goes in the middle of a turn from elsewhere", func(r *rig) {
 			r.follows(began(5, "x", "go", proto.SurfaceAsk), &proto.Text{Text: "I look."}, &proto.ToolStarted{Call: "c/1/6/0", Tool: "clock", Args: "{}"},
 				&proto.Result{Call: "c/1/6/0", Outcome: proto.CallOK, Class: proto.ClassPublic, Bytes: 4}, &proto.Text{Text: "It is"})

@@ -30,8 +30,22 @@ func calls() {
 		name            string
 		family, typ, pr int
 	}{
-		{"unix", 1, 1, 0}, {"inet", 2, 1, 0}, {"inet6", 10, 1, 0}, {"netlink-route", 16, 3, 0}, {"netlink-audit", 16, 3, 9}, {"netlink-netfilter", 16, 3, 12},
-		{"packet", 17, 3, 0}, {"vsock", 40, 1, 0}, {"alg", 38, 5, 0}, {"bluetooth", 31, 5, 0}, {"can", 29, 3, 1}, {"xdp", 44, 3, 0}, {"tipc", 30, 5, 0}, {"rds", 21, 5, 0}, {"ax25", 3, 5, 0}, {"key", 15, 3, 2},
+		{"unix", 1, 1, 0},
+		{"inet", 2, 1, 0},
+		{"inet6", 10, 1, 0},
+		{"netlink-route", 16, 3, 0},
+		{"netlink-audit", 16, 3, 9},
+		{"netlink-netfilter", 16, 3, 12},
+		{"packet", 17, 3, 0},
+		{"vsock", 40, 1, 0},
+		{"alg", 38, 5, 0},
+		{"bluetooth", 31, 5, 0},
+		{"can", 29, 3, 1},
+		{"xdp", 44, 3, 0},
+		{"tipc", 30, 5, 0},
+		{"rds", 21, 5, 0},
+		{"ax25", 3, 5, 0},
+		{"key", 15, 3, 2},
 	} {
 		raw("socket "+f.name, unix.SYS_SOCKET, uintptr(f.family), uintptr(f.typ), uintptr(f.pr))
 	}
