@@ -33,7 +33,7 @@ func attackerProgram(t *testing.T) []byte {
 			return
 		}
 		defer os.RemoveAll(dir)
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/attacker", "./testdata/attacker")
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/attacker", "./testdata/attacker")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			a.err = fmt.Errorf("%w\n%s", err, out)

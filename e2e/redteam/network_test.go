@@ -59,6 +59,9 @@ type walker struct {
 }
 
 func attackOnStreet(t *testing.T) {
+	attackerBuilt.once.Do(func() {
+		attackerBuilt.text, attackerBuilt.err = os.ReadFile(filepath.Join(os.Getenv(streetKeys), "attacker"))
+	})
 	w := &walker{web: openWeb(t)}
 	w.rig = begin(t, func(r *rig) {
 		r.arm()

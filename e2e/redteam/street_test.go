@@ -91,6 +91,10 @@ func walkStreet(t *testing.T) (out, skip string) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(keys)
+	// Built here: what it needs might have to be fetched, and there is no way to it there.
+	if err := os.WriteFile(filepath.Join(keys, "attacker"), attackerProgram(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStreet$", "-test.v", "-test.count=1")
 	cmd.Env = append(os.Environ(), onStreet+"=furnish", streetKeys+"="+keys, "BOXMAKER_BIN="+filepath.Dir(bxctl))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
@@ -117,6 +121,9 @@ func TestStreet(t *testing.T) {
 		if err := furnish(os.Getenv(streetKeys)); err != nil {
 			t.Fatalf("%s: %v", noStreet, err)
 		}
+		if err := inheritNothing(); err != nil {
+			t.Fatal(err)
+		}
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -125,6 +132,17 @@ func TestStreet(t *testing.T) {
 	default:
 		attackOnStreet(t)
 	}
+}
+
+// inheritNothing leaves no capability to programs of an ordinary user.
+func inheritNothing() error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&head, &data[0]); err != nil {
+		return err
+	}
+	data[0].Inheritable, data[1].Inheritable = 0, 0
+	return unix.Capset(&head, &data[0])
 }
 
 // furnish makes addresses, ports and the authority.
