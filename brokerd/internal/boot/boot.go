@@ -87,15 +87,19 @@ func Open(c Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (see runbook: brokerd-state)", err)
 	}
-	book, history, newest := calls.NewBook(), policy.NewHistory(), time.Time{}
+	book, history, floor, newest := calls.NewBook(), policy.NewHistory(), taint.NewFloor(), time.Time{}
 	b.log, err = audit.Open(audit.Config{Root: c.Audit, State: c.State, Known: c.Known, Accept: c.Accept, Version: c.Version, Now: c.Clock.Now, Visit: func(h proto.AuditHeader, r proto.AuditRecord) error {
 		if h.Time.After(newest) {
 			newest = h.Time
 		}
+		floor.Seen(r)
 		return errors.Join(book.Fold(r), history.Seen(h, r))
 	}})
 	if err != nil {
 		return nil, lasting(err)
+	}
+	if err := b.taint.Lift(floor); err != nil {
+		return nil, errors.Join(err, b.log.Close())
 	}
 	desk, badToo, err := approval.Open(approval.Config{
 		Root: c.State, Clock: c.Clock, Floor: newest, Ended: book.Approvals(), Most: c.Settings.Approval.Waiting,
