@@ -113,9 +113,15 @@ func redirects(w *walker) []attempt {
 		}},
 	}
 	for _, to := range []struct{ url, row string }{
-		{"http://evil.example/", "evil.example:80 not-allowed"}, {"http://10.0.0.1/", "10.0.0.1:80 private"}, {"http://169.254.169.254/latest/meta-data/", "169.254.169.254:80 private"},
-		{"http://intranet.example/", "intranet.example:80 private"}, {"http://public.example:8080/", "public.example:8080 not-allowed"}, {"http://public.example:22/", "public.example:22 not-allowed"},
-		{"//evil.example/", "evil.example:80 not-allowed"}, {"http://[::ffff:127.0.0.1]/", "[::ffff:127.0.0.1]:80 not-allowed"}, {"http://EVIL.example./", "evil.example:80 not-allowed"},
+		{"http://evil.example/", "evil.example:80 not-allowed"},
+		{"http://10.0.0.1/", "10.0.0.1:80 private"},
+		{"http://169.254.169.254/latest/meta-data/", "169.254.169.254:80 private"},
+		{"http://intranet.example/", "intranet.example:80 private"},
+		{"http://public.example:8080/", "public.example:8080 not-allowed"},
+		{"http://public.example:22/", "public.example:22 not-allowed"},
+		{"//evil.example/", "evil.example:80 not-allowed"},
+		{"http://[::ffff:127.0.0.1]/", "[::ffff:127.0.0.1]:80 not-allowed"},
+		{"http://EVIL.example./", "evil.example:80 not-allowed"},
 		{"http://127.0.0.1.nip.example/", "127.0.0.1.nip.example:80 private"},
 	} {
 		rows = append(rows, fetches("to "+to.url, from(to.url), all(lacks("REACHED"), recorded("public.example:80 passed", to.row)), nogrant))
