@@ -29,6 +29,22 @@ func keyOf(path string) string { return path + ".key" }
 // Keyed makes the socket at path ask its clients for the key beside it, which
 // it makes if there is none yet. ln listens there; it may have been handed over.
 func Keyed(ln net.Listener, path string) (net.Listener, error) {
+	key, err := ensureKey(path)
+	if err != nil {
+		return nil, err
+	}
+	return &keyed{ln, key}, nil
+}
+
+// EnsureKey makes the key of the socket at path if there is none. Who listens
+// for a program that is started later makes it first, or a client that is early
+// finds none.
+func EnsureKey(path string) error {
+	_, err := ensureKey(path)
+	return err
+}
+
+func ensureKey(path string) ([]byte, error) {
 	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		key, err = makeKey(path)
@@ -36,7 +52,7 @@ func Keyed(ln net.Listener, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key of the socket %s: %w; remove %s and start again (see runbook: socket-key)", path, err, keyOf(path))
 	}
-	return &keyed{ln, key}, nil
+	return key, nil
 }
 
 type keyed struct {

@@ -31,6 +31,12 @@ func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, e
 	out := &listening{}
 	for _, sock := range r.Sockets {
 		path := l.Socket(r.Name, sock.Client, sock.File)
+		if !root && r.Name != roleProxy && r.Name != rolePractice { // these two speak HTTP
+			if err := ensureKey(path); err != nil {
+				out.close()
+				return nil, err
+			}
+		}
 		if err := out.add(sock.Name, path); err != nil {
 			out.close()
 			return nil, &fault.Fault{
@@ -46,6 +52,14 @@ func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, e
 		}
 	}
 	return out, nil
+}
+
+// ensureKey makes the key of a socket before anybody can dial it.
+func ensureKey(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return ipc.EnsureKey(path)
 }
 
 func (o *listening) add(name, path string) error {
