@@ -45,6 +45,9 @@ type State struct {
 	// Stop is why the call shall end early: stopped, halted, or unknown-fate if
 	// brokerd itself ends. Empty: it shall not.
 	Stop proto.Code
+	// Ending: brokerd itself ends, and the question that is being made durable
+	// waits for its next start.
+	Ending bool
 }
 
 // Next folds one event into the state of a call and says what to do.
@@ -53,11 +56,16 @@ func Next(s State, e Event) (State, []Effect, error) {
 	case Cancelled:
 		return s.stop(e.Code)
 	case Ending:
-		if s.Phase == Waiting {
+		switch s.Phase {
+		case Waiting:
 			s.Phase = Parked
 			return s, []Effect{Interrupt{}}, nil
+		case Holding:
+			s.Ending = true
+			return s, nil, nil
+		default:
+			return s.stop(proto.CodeUnknownFate)
 		}
-		return s.stop(proto.CodeUnknownFate)
 	}
 	if _, late := e.(Answered); s.Phase == Parked || late && s.Stop != "" {
 		return s, nil, nil // the next start goes on; an answer that came too late
@@ -101,6 +109,10 @@ func (s State) follow(e Event) (State, []Effect) {
 			return s.orWithdraw(Holding, Hold{})
 		}
 	case Held:
+		if s.Phase == Holding && s.Ending && s.Stop == "" {
+			s.Phase = Parked
+			return s, []Effect{}
+		}
 		if s.Phase == Holding {
 			return s.orWithdraw(Waiting, Wait{})
 		}

@@ -55,6 +55,8 @@ func TestLives(t *testing.T) {
 		{"halted while it runs", []Event{Begun{}, allow, Cancelled{proto.CodeHalted}, stop, Ran{}}, Sealing, "Decide Run Interrupt Seal"},
 		{"stopped too late", []Event{Begun{}, allow, Ran{}, stop, Sealed{}, stop, Stored{}, stop, Recorded{}, stop}, Ended, "Decide Run Seal Keep Record Publish"},
 		{"brokerd ends while it waits", append(asked, Ending{}, Answered{proto.VerdictApproved}), Parked, "Decide Hold Wait Interrupt"},
+		{"brokerd ends while the question is made durable", []Event{Begun{}, Ruled{Verdict: proto.VerdictAsk}, Ending{}, Held{}}, Parked, "Decide Hold"},
+		{"and the turn was stopped as well", []Event{Begun{}, Ruled{Verdict: proto.VerdictAsk}, Ending{}, Cancelled{proto.CodeStopped}, Held{}, Settled{}}, Ended, "Decide Hold Settle{withdrawn stopped} Publish"},
 		{"brokerd ends while it runs", []Event{Begun{}, allow, Ending{}, Ran{}}, Sealing, "Decide Run Interrupt Seal"},
 		{"brokerd ends before it runs", []Event{Begun{}, Ending{}, allow}, Keeping, "Decide Make{denied internal} Keep"},
 		{"found", []Event{Found{}, Recorded{}}, Ended, "Record Publish"},
