@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 
-	"boxmaker/internal/boot"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/toolinit"
 	"boxmaker/toolfetch/internal/fetch"
 )
 
@@ -19,13 +19,13 @@ const (
 	certificates = "/etc/ssl/certs/ca-certificates.crt"
 )
 
-func main() { os.Exit(boot.Main(perform)) }
+func main() { os.Exit(toolinit.Main(perform)) }
 
 func perform(ctx context.Context, in tool.Input, call *tool.Call, _ map[string]string) tool.Output {
 	a, ok := call.Args.(*tool.HTTPFetch)
 	switch {
 	case !ok:
-		return boot.Internal(fmt.Sprintf("%s is not built into toolfetch", call.Tool.Name))
+		return toolinit.Internal(fmt.Sprintf("%s is not built into toolfetch", call.Tool.Name))
 	case in.Preview:
 		return tool.Output{Note: "this tool has no preview"}
 	}

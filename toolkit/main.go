@@ -24,15 +24,15 @@ import (
 	"fmt"
 	"os"
 
-	"boxmaker/internal/boot"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/toolinit"
 	"boxmaker/toolkit/internal/files"
 	"boxmaker/toolkit/internal/forward"
 	"boxmaker/toolkit/internal/program"
 	"boxmaker/toolkit/internal/tree"
 )
 
-func main() { os.Exit(boot.Main(perform)) }
+func main() { os.Exit(toolinit.Main(perform)) }
 
 // perform runs the tool of the call.
 func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string) tool.Output {
@@ -58,7 +58,7 @@ func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[st
 	case *tool.Shell:
 		return start(ctx, in, []string{"/bin/sh", "-c", a.Command}, a.Dir, secrets)
 	default:
-		return boot.Internal(fmt.Sprintf("%s is not built into toolkit", call.Tool.Name))
+		return toolinit.Internal(fmt.Sprintf("%s is not built into toolkit", call.Tool.Name))
 	}
 }
 
@@ -68,7 +68,7 @@ func start(ctx context.Context, in tool.Input, argv []string, dir string, secret
 	if in.Proxy {
 		stop, err := forward.Start(ctx, forward.Address, forward.Door)
 		if err != nil {
-			return boot.Internal("the way out could not be opened")
+			return toolinit.Internal("the way out could not be opened")
 		}
 		defer stop()
 		job.Env = forward.Env()

@@ -61,11 +61,11 @@ var links = map[string]rule{
 	},
 	"toolkit": { // inside the containers
 		modules: slices.Concat(jsonModule, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),
-		shared:  []string{"proto", "strict", "tool", "boot", "text"},
+		shared:  []string{"proto", "strict", "tool", "toolinit", "tooltext"},
 	},
 	"toolfetch": { // the same for http_fetch alone
 		modules: slices.Concat(jsonModule, pages, []string{"golang.org/x/sys"}),
-		shared:  []string{"proto", "strict", "tool", "proxyreq", "boot", "text"},
+		shared:  []string{"proto", "strict", "tool", "proxyreq", "toolinit", "tooltext"},
 	},
 	// practice stands for a server of others, so that it shares nothing with
 	// what it tests.

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/transform"
@@ -46,8 +46,8 @@ func (w Work) output(a *tool.HTTPFetch, at *url.URL, resp *http.Response) (tool.
 		declared = http.DetectContentType(body)
 		kind, _, _ = mime.ParseMediaType(declared)
 	}
-	page := text.NewPage(w.Limit - reserve)
-	page.Addf("%d %s, %s, %s\n", resp.StatusCode, http.StatusText(resp.StatusCode), text.Head(at.String(), 500), kind)
+	page := tooltext.NewPage(w.Limit - reserve)
+	page.Addf("%d %s, %s, %s\n", resp.StatusCode, http.StatusText(resp.StatusCode), tooltext.Head(at.String(), 500), kind)
 	if len(body) == 0 {
 		page.Add("\n(no content)\n")
 		return tool.Output{Text: page.String()}, nil
@@ -62,7 +62,7 @@ func (w Work) output(a *tool.HTTPFetch, at *url.URL, resp *http.Response) (tool.
 	if isHTML(kind) && !a.Raw {
 		s = readable(s, at)
 	} else {
-		s, _ = text.Clean([]byte(s))
+		s, _ = tooltext.Clean([]byte(s))
 	}
 	page.Add("\n")
 	n := page.Add(s)

@@ -18,8 +18,8 @@ import (
 	"strings"
 
 	"boxmaker/internal/proto"
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 )
 
 // Work is what a fetch needs beside its arguments.
@@ -63,8 +63,8 @@ func Do(ctx context.Context, w Work, a *tool.HTTPFetch) tool.Output {
 	case !errors.As(err, &f):
 		f = &failure{proto.CodeToolFailed, err.Error()}
 	}
-	s, _ := text.Clean([]byte(f.Error()))
-	return tool.Output{Code: f.code, Text: strings.TrimSuffix(text.Head(s, 1000), ".") + "."}
+	s, _ := tooltext.Clean([]byte(f.Error()))
+	return tool.Output{Code: f.code, Text: strings.TrimSuffix(tooltext.Head(s, 1000), ".") + "."}
 }
 
 func (w Work) do(ctx context.Context, a *tool.HTTPFetch) (tool.Output, error) {
@@ -186,5 +186,5 @@ func (h hop) next(status int, location string) (hop, error) {
 // shown is a URL for a message: without its query, which can be long.
 func shown(u *url.URL) string {
 	v := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, Opaque: u.Opaque}
-	return text.Head(v.String(), 200)
+	return tooltext.Head(v.String(), 200)
 }

@@ -16,7 +16,7 @@ import (
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/proxyreq"
-	"boxmaker/internal/text"
+	"boxmaker/internal/tooltext"
 )
 
 // exchange sends one request through the door and reads the head of the
@@ -114,7 +114,7 @@ func (w Work) tunnel(ctx context.Context, conn net.Conn, h hop) (*tls.Conn, erro
 // refusal says in a model's words what the door answered.
 func refusal(h hop, resp *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
-	words, _ := text.Clean(b)
+	words, _ := tooltext.Clean(b)
 	words = strings.TrimSpace(words)
 	t := h.target()
 	switch v := proto.EgressVerdict(resp.Header.Get(proxyreq.VerdictHeader)); v {

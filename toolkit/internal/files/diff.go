@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -34,8 +34,8 @@ func diff(path string, before, after []byte, created bool) tool.Output {
 			return done("", "no diff, since "+side.what+" "+kind)
 		}
 	}
-	a, bad1 := text.Clean(before)
-	b, bad2 := text.Clean(after)
+	a, bad1 := tooltext.Clean(before)
+	b, bad2 := tooltext.Clean(after)
 	if a == b {
 		return done("", "the text stays the same")
 	}
@@ -47,7 +47,7 @@ func diff(path string, before, after []byte, created bool) tool.Output {
 	if bad1 || bad2 {
 		notes = append(notes, `bytes that are not UTF-8 text are shown like \xE9`)
 	}
-	if head := text.Head(d, tool.MaxDiff); len(head) < len(d) {
+	if head := tooltext.Head(d, tool.MaxDiff); len(head) < len(d) {
 		if i := strings.LastIndexByte(head, '\n'); i > 0 {
 			head = head[:i+1]
 		}

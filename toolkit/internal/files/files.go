@@ -12,8 +12,8 @@ import (
 	"errors"
 
 	"boxmaker/internal/proto"
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 	"boxmaker/toolkit/internal/tree"
 )
 
@@ -29,7 +29,7 @@ type Work struct {
 // reserve is what a page keeps free for the words about what is missing.
 const reserve = 400
 
-func (w Work) page() *text.Page { return text.NewPage(w.Limit - reserve) }
+func (w Work) page() *tooltext.Page { return tooltext.NewPage(w.Limit - reserve) }
 
 // Failed makes an output of an error.
 func Failed(err error) tool.Output {
@@ -47,7 +47,7 @@ func Failed(err error) tool.Output {
 var errLarge = errors.New("")
 
 // shown is a name for the model, and whether it can be given back to a tool.
-func shown(name string) (string, bool) { return text.Name(name, tool.Visible) }
+func shown(name string) (string, bool) { return tooltext.Name(name, tool.Visible) }
 
 // binary reports whether a file's beginning is that of no text.
 func binary(head []byte) string {

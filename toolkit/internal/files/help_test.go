@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 	"boxmaker/toolkit/internal/tree"
 
 	"github.com/go-json-experiment/json"
@@ -84,7 +84,7 @@ func (k *kit) call(name string, preview bool, a args) tool.Output {
 	if _, err := tool.EncodeOutput(out); err != nil {
 		k.t.Fatalf("%s: no output: %v", name, err)
 	}
-	if text.Cost(out.Text) > 2*k.limit {
+	if tooltext.Cost(out.Text) > 2*k.limit {
 		k.t.Fatalf("%s: %d bytes, limit %d", name, len(out.Text), k.limit)
 	}
 	if out.Code != "" && (!strings.HasPrefix(out.Text, string(out.Code)+": ") || !strings.HasSuffix(out.Text, ".")) {

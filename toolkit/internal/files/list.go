@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 	"boxmaker/toolkit/internal/tree"
 )
 
@@ -48,7 +48,7 @@ func List(ctx context.Context, w Work, a *tool.ListFiles) tool.Output {
 
 type lister struct {
 	ctx    context.Context
-	page   *text.Page
+	page   *tooltext.Page
 	first  int64 // number of the first entry to show
 	count  int64 // entries so far
 	last   int64 // number of the last that was shown
@@ -167,7 +167,7 @@ func (l *lister) output(a *tool.ListFiles) tool.Output {
 	case l.last == 0 && l.count < l.first:
 		return Failed(fmt.Errorf("%s has only %d entries", a.Path, l.count))
 	}
-	out := text.NewPage(1 << 40)
+	out := tooltext.NewPage(1 << 40)
 	out.Addf("kind  bytes  changed (UTC)  name in %s\n%s", a.Path, strings.TrimRight(l.page.String(), "\n"))
 	total := fmt.Sprint(l.count)
 	if l.stop != "" {

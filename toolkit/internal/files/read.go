@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 )
 
 // maxCount is how far a file is read on only to count its lines, in bytes.
@@ -53,7 +53,7 @@ func Read(ctx context.Context, w Work, a *tool.ReadFile) tool.Output {
 type reader struct {
 	ctx  context.Context
 	br   *bufio.Reader
-	page *text.Page
+	page *tooltext.Page
 
 	pos    int64 // bytes that were read
 	line   int64 // number of the line in which pos lies
@@ -164,7 +164,7 @@ func (r *reader) oneLine(a *tool.ReadFile, col int64, first bool) error {
 		} else if err != nil {
 			return err
 		}
-		s, bad := text.Clean(b)
+		s, bad := tooltext.Clean(b)
 		if r.page.Fits(line.String()+s, 0) {
 			line.WriteString(s)
 			r.take(len(b))
@@ -185,7 +185,7 @@ func (r *reader) oneLine(a *tool.ReadFile, col int64, first bool) error {
 		}
 		for len(b) > 0 {
 			_, n := utf8.DecodeRune(b)
-			s, bad := text.Clean(b[:n])
+			s, bad := tooltext.Clean(b[:n])
 			if !r.page.Fits(line.String()+s, 0) {
 				break
 			}
@@ -228,7 +228,7 @@ func (r *reader) total(partly bool) (int64, bool) {
 
 func (r *reader) output(a *tool.ReadFile, size int64) tool.Output {
 	out := tool.Output{}
-	page := text.NewPage(1 << 40)
+	page := tooltext.NewPage(1 << 40)
 	page.Add(r.page.String())
 	if r.full {
 		out.Dropped = max(0, size-r.pos)

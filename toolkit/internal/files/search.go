@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 	"boxmaker/toolkit/internal/tree"
 )
 
@@ -63,7 +63,7 @@ type searcher struct {
 	ctx  context.Context
 	re   *regexp.Regexp
 	args *tool.SearchFiles
-	page *text.Page
+	page *tooltext.Page
 	br   *bufio.Reader
 
 	matches, files, hits                int64 // lines, files searched, files with a match
@@ -179,7 +179,7 @@ func (s *searcher) match(at string, n int64, line []byte) {
 		return
 	}
 	name, _ := shown(at)
-	s2, _ := text.Clean(excerpt(s.re, line))
+	s2, _ := tooltext.Clean(excerpt(s.re, line))
 	if full := fmt.Sprintf("%s:%d: %s\n", name, n, s2); s.page.Fits(full, 0) {
 		s.page.Add(full)
 		s.matches++

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"boxmaker/internal/proto"
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 )
 
 // reserve is what a result keeps for our own words, in bytes.
@@ -37,7 +37,7 @@ func (j Job) output(p *process, state syscall.WaitStatus, took time.Duration) to
 	// Each may have what the other leaves; both have a quarter at least.
 	errRoom := max(room/4, room-stdout.cost())
 	e := stderr.fit(errRoom)
-	o := stdout.fit(room - text.Cost(e)/2)
+	o := stdout.fit(room - tooltext.Cost(e)/2)
 	out.Dropped = stdout.gone + stderr.gone
 	switch {
 	case o == "" && e == "":
@@ -86,8 +86,8 @@ func newStream(c *capture) *stream {
 		}
 	}
 	var bad bool
-	s.head, s.bad = text.Clean(head)
-	s.tail, bad = text.Clean(tail)
+	s.head, s.bad = tooltext.Clean(head)
+	s.tail, bad = tooltext.Clean(tail)
 	s.bad = s.bad || bad
 	return s
 }
@@ -104,7 +104,7 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
-func (s *stream) cost() int64 { return (text.Cost(s.head) + text.Cost(s.tail) + 1) / 2 }
+func (s *stream) cost() int64 { return (tooltext.Cost(s.head) + tooltext.Cost(s.tail) + 1) / 2 }
 
 // fit gives the text with its middle cut to the room.
 func (s *stream) fit(room int64) string {
@@ -117,7 +117,7 @@ func (s *stream) fit(room int64) string {
 	if s.gone == 0 {
 		s.head, s.tail = all, all
 	}
-	head, tail := text.Head(s.head, room/2), text.Tail(s.tail, room/2)
+	head, tail := tooltext.Head(s.head, room/2), tooltext.Tail(s.tail, room/2)
 	s.gone += int64(len(all) - len(head) - len(tail))
 	return head + fmt.Sprintf(note, s.gone) + tail
 }

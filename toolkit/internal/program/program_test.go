@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"boxmaker/internal/proto"
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 	"boxmaker/toolkit/internal/tree"
 
 	"pgregory.net/rapid"
@@ -24,7 +24,7 @@ func sh(command string) Job {
 func run(t *testing.T, j Job) tool.Output {
 	t.Helper()
 	out := Run(t.Context(), j)
-	if text.Cost(out.Text) > 2*j.Limit {
+	if tooltext.Cost(out.Text) > 2*j.Limit {
 		t.Errorf("%d bytes, limit %d", len(out.Text), j.Limit)
 	}
 	if _, err := tool.EncodeOutput(out); err != nil {
@@ -174,10 +174,10 @@ func TestFit(t *testing.T) {
 		s := newStream(c)
 		room := rapid.Int64Range(100, 500).Draw(t, "room")
 		got := s.fit(room)
-		if text.Cost(got) > 2*room {
+		if tooltext.Cost(got) > 2*room {
 			t.Fatalf("%d bytes in room for %d", len(got), room)
 		}
-		if whole, _ := text.Clean([]byte(raw)); (s.gone == 0) != (got == whole) {
+		if whole, _ := tooltext.Clean([]byte(raw)); (s.gone == 0) != (got == whole) {
 			t.Fatalf("%q became %q, %d gone", raw, got, s.gone)
 		}
 	})

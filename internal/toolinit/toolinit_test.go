@@ -1,4 +1,4 @@
-package boot
+package toolinit
 
 import (
 	"os"

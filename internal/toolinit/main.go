@@ -1,4 +1,4 @@
-package boot
+package toolinit
 
 import (
 	"bufio"
@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"boxmaker/internal/proto"
-	"boxmaker/internal/text"
 	"boxmaker/internal/tool"
+	"boxmaker/internal/tooltext"
 )
 
 // Exit statuses.
@@ -123,9 +123,9 @@ func signals() (context.Context, func()) {
 
 // write writes the one document, however long the tool's text is.
 func write(w io.Writer, out tool.Output, limit int64) error {
-	s, gone := text.Fit(out.Text, limit)
+	s, gone := tooltext.Fit(out.Text, limit)
 	out.Text, out.Dropped = s, out.Dropped+gone
-	out.Diff = text.Head(out.Diff, tool.MaxDiff)
+	out.Diff = tooltext.Head(out.Diff, tool.MaxDiff)
 	b, err := tool.EncodeOutput(out)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package text
+package tooltext
 
 import (
 	"encoding/json"

@@ -1,7 +1,7 @@
-// Package boot makes the first process of a container fit to be that: nobody
+// Package toolinit makes the first process of a container fit to be that: nobody
 // inside can read or trace it, no descriptor of it reaches a child, and what
 // was mounted is what was granted.
-package boot
+package toolinit
 
 import (
 	"errors"
@@ -26,20 +26,20 @@ import (
 func Harden() error {
 	if os.Getpid() == 1 {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-			return fmt.Errorf("boot: end with the parent: %w", err)
+			return fmt.Errorf("toolinit: end with the parent: %w", err)
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("boot: not dumpable: %w", err)
+		return fmt.Errorf("toolinit: not dumpable: %w", err)
 	}
 	if err := unix.CloseRange(3, ^uint(0)>>1&0x7fffffff, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("boot: close on exec: %w", err)
+		return fmt.Errorf("toolinit: close on exec: %w", err)
 	}
 	if os.Getpid() == 1 {
 		// The runtime's process outside is the parent: when it is killed, so is all
 		// of the container. No child of ours can take this back.
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-			return fmt.Errorf("boot: death signal: %w", err)
+			return fmt.Errorf("toolinit: death signal: %w", err)
 		}
 	}
 	unix.Umask(0o022)
@@ -68,14 +68,14 @@ func Secrets() (map[string]string, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxSecrets+1))
 	if err != nil || len(b) > maxSecrets {
-		return nil, errors.New("boot: the secrets cannot be read")
+		return nil, errors.New("toolinit: the secrets cannot be read")
 	}
 	if len(b) == 0 {
 		return nil, nil
 	}
 	var secrets map[string]string
 	if err := json.Unmarshal(b, &secrets); err != nil {
-		return nil, errors.New("boot: the secrets are no JSON object of strings") // never what was read
+		return nil, errors.New("toolinit: the secrets are no JSON object of strings") // never what was read
 	}
 	return secrets, nil
 }
@@ -121,22 +121,22 @@ const maxInput = 4 << 20
 func Input(entry string, r io.Reader) (tool.Input, *tool.Call, error) {
 	t := tool.Find(entry)
 	if t == nil {
-		return tool.Input{}, nil, fmt.Errorf("boot: there is no tool %q", entry)
+		return tool.Input{}, nil, fmt.Errorf("toolinit: there is no tool %q", entry)
 	}
 	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil || len(b) > maxInput {
-		return tool.Input{}, nil, fmt.Errorf("boot: input of %d bytes: %w", len(b), err)
+		return tool.Input{}, nil, fmt.Errorf("toolinit: input of %d bytes: %w", len(b), err)
 	}
 	in, err := tool.DecodeInput(b)
 	if err != nil {
-		return in, nil, fmt.Errorf("boot: input: %w", err)
+		return in, nil, fmt.Errorf("toolinit: input: %w", err)
 	}
 	call, err := t.Decode(in.Args)
 	if err != nil {
-		return in, nil, fmt.Errorf("boot: arguments: %w", err)
+		return in, nil, fmt.Errorf("toolinit: arguments: %w", err)
 	}
 	if call.Canonical != in.Args {
-		return in, nil, errors.New("boot: the arguments are not in canonical form")
+		return in, nil, errors.New("toolinit: the arguments are not in canonical form")
 	}
 	if in.Output == 0 {
 		in.Output = tool.DefaultOutput

@@ -1,11 +1,11 @@
-// Package text makes what a tool found fit for a model: valid UTF-8, and no
+// Package tooltext makes what a tool found fit for a model: valid UTF-8, and no
 // longer than the call's limit, with an honest word about what is missing.
 //
 // It guarantees that a page never holds more than its limit, counted both as
 // bytes and as half the bytes of its JSON form. It does not make text harmless:
 // control characters, escape sequences and chat-template tokens stay as they
 // are, for those who show or log the text.
-package text
+package tooltext
 
 import (
 	"bytes"
