@@ -1,7 +1,6 @@
 package redteam
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,17 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"boxmaker/e2e/stack"
-	"boxmaker/internal/frame"
 	"boxmaker/internal/proto"
 )
 
@@ -304,94 +298,27 @@ func (r *rig) broker(m proto.Message, asked func(*proto.Asked)) (proto.Message, 
 // raw sends one frame of any bytes on broker.sock.
 func (r *rig) raw(body []byte, asked func(*proto.Asked)) (proto.Message, error) {
 	r.t.Helper()
-	conn := r.dial(r.Layout.Socket("brokerd", "loopd", "broker"), r.uid("loopd"))
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(stack.Patience)); err != nil {
-		return nil, err
-	}
-	if err := frame.Write(conn, body); err != nil {
-		return nil, err
-	}
-	in := bufio.NewReader(conn)
-	for {
-		b, err := frame.Read(in)
-		if err != nil {
-			return nil, err
-		}
-		m, err := proto.BrokerEvents.Decode(b)
-		if err != nil {
-			return nil, err
-		}
-		switch m := m.(type) {
-		case *proto.Asked:
-			if asked != nil {
-				asked(m)
-			}
-		case *proto.Error:
-			return m, m
-		default:
-			return m, nil
-		}
-	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), stack.Patience)
+	defer cancel()
+	return stack.Send(ctx, r.dial(r.Layout.Socket("brokerd", "loopd", "broker"), r.uid("loopd")), body, asked)
 }
 
 // uid is what a role runs as: one of its own if the test is root.
-func (r *rig) uid(role string) int {
-	if os.Geteuid() != 0 {
-		return os.Geteuid()
-	}
-	return 62100 + map[string]int{"inferproxy": 1, "loopd": 2, "brokerd": 5, "egressd": 8, "runnerd": 9}[role]
-}
+func (r *rig) uid(role string) int { return stack.RoleUID(role) }
 
-// dial connects with the uid of another role. The kernel takes the peer's
-// identity from the thread that connects, so only that thread changes.
+// dial connects with the uid of another role. Of the keys that lie beside the
+// sockets where all roles are one user, loopd has that of broker.sock only.
 func (r *rig) dial(path string, uid int) net.Conn {
 	r.t.Helper()
-	type got struct {
-		conn net.Conn
-		err  error
+	open := func() (net.Conn, error) { return stack.DialAs(path, uid) }
+	if path == r.Layout.Socket("brokerd", "loopd", "broker") && uid == stack.RoleUID("loopd") {
+		open = r.DialBroker
 	}
-	ch := make(chan got, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-		conn, err := dialHere(path, uid)
-		ch <- got{conn, err}
-	}()
-	g := <-ch
-	if g.err != nil {
-		r.t.Fatalf("dialling %s: %v", path, g.err)
-	}
-	// Where all roles are one user, loopd has the key of broker.sock, and of that only.
-	key, err := os.ReadFile(path + ".key")
-	if err == nil && filepath.Base(path) == "broker.sock" {
-		err = frame.Write(g.conn, key)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		r.t.Fatal(err)
-	}
-	return g.conn
-}
-
-func dialHere(path string, uid int) (net.Conn, error) {
-	if os.Geteuid() == 0 && uid != 0 {
-		u := uintptr(uid)
-		if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, u, u, u); e != 0 {
-			return nil, e
-		}
-		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, u, u, u); e != 0 {
-			return nil, e
-		}
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	conn, err := open()
 	if err != nil {
-		return nil, err
+		r.t.Fatalf("dialling %s: %v", path, err)
 	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
-		return nil, err
-	}
-	return net.FileConn(f)
+	return conn
 }
 
 // decision is the record of what was decided on a call.

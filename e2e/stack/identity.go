@@ -3,6 +3,8 @@ package stack
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
@@ -82,22 +84,40 @@ func (s *Stack) AsLoopd(ctx context.Context, m proto.Message, asked func(*proto.
 	return Exchange(ctx, conn, m, asked)
 }
 
-// DialBroker opens a connection to broker.sock with loopd's identity. It is good
-// for one [Exchange].
+// DialBroker opens a connection to broker.sock with loopd's identity: its uid,
+// and the key of the socket where all roles are one user. It is good for one
+// [Exchange] or [Send].
 func (s *Stack) DialBroker() (net.Conn, error) {
-	return DialAs(s.Layout.Socket("brokerd", "loopd", "broker"), RoleUID("loopd"))
-}
-
-// Exchange sends a request to brokerd, gives the last answer and closes conn.
-// An answer that is an error is one.
-func Exchange(ctx context.Context, conn net.Conn, m proto.Message, asked func(*proto.Asked)) (proto.Message, error) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	b, err := proto.Encode(m)
+	path := s.Layout.Socket("brokerd", "loopd", "broker")
+	conn, err := DialAs(path, RoleUID("loopd"))
 	if err != nil {
 		return nil, err
 	}
-	if err := frame.Write(conn, b); err != nil {
+	key, err := os.ReadFile(path + ".key")
+	if err == nil {
+		err = frame.Write(conn, key)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// Exchange sends a request to brokerd, gives the last answer and closes conn.
+// An answer that is an error is given as both.
+func Exchange(ctx context.Context, conn net.Conn, m proto.Message, asked func(*proto.Asked)) (proto.Message, error) {
+	b, err := proto.Encode(m)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return Send(ctx, conn, b, asked)
+}
+
+// Send is [Exchange] with a frame of any bytes.
+func Send(ctx context.Context, conn net.Conn, body []byte, asked func(*proto.Asked)) (proto.Message, error) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := frame.Write(conn, body); err != nil {
 		return nil, err
 	}
 	in := bufio.NewReader(conn)
@@ -116,7 +136,7 @@ func Exchange(ctx context.Context, conn net.Conn, m proto.Message, asked func(*p
 				asked(m)
 			}
 		case *proto.Error:
-			return nil, m
+			return m, m
 		default:
 			return m, nil
 		}
