@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"boxmaker/internal/appendlog"
@@ -62,7 +63,7 @@ func (f *Fault) Error() string {
 // FileOf names the file that a first record of that time goes to.
 func FileOf(t time.Time) string { return t.UTC().Format("2006-01") + ".jsonl" }
 
-var monthly = regexp.MustCompile(`^[0-9]{4}-(0[1-9]|1[0-2])\.jsonl$`)
+var monthly = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{4}-(0[1-9]|1[0-2])\.jsonl$`) })
 
 // Files lists the log's files in their order. A name in .jsonl that is no
 // month is a [Fault]; other names are passed over.
@@ -78,7 +79,7 @@ func Files(root *os.Root) ([]string, error) {
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".jsonl") })
 	slices.Sort(names)
 	for _, name := range names {
-		if !monthly.MatchString(name) {
+		if !monthly().MatchString(name) {
 			return nil, &Fault{What: Foreign, File: name, N: -1, Text: "no file of an audit log has such a name; who put it there?"}
 		}
 	}

@@ -6,14 +6,20 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
 )
 
+// Made when the first broken file is met: few programs ever meet one.
 var (
-	saysDeny = regexp.MustCompile(`(?mi)^[\t ]*["']?mode(?:_untrusted)?["']?[\t ]*=[\t ]*["']*[\t ]*deny\b`)
-	saysTool = regexp.MustCompile(`(?mi)^[\t ]*["']?tool["']?[\t ]*=[\t ]*["']*[\t ]*([a-z0-9_]+)`)
+	saysDeny = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?mi)^[\t ]*["']?mode(?:_untrusted)?["']?[\t ]*=[\t ]*["']*[\t ]*deny\b`)
+	})
+	saysTool = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?mi)^[\t ]*["']?tool["']?[\t ]*=[\t ]*["']*[\t ]*([a-z0-9_]+)`)
+	})
 )
 
 // salvage gives what is left of a file with a mistake that was meant to deny: a
@@ -21,12 +27,12 @@ var (
 // guessed at; a mistake in a deny must not open what it was to close.
 func salvage(name string, data []byte) []*Grant {
 	data = data[:min(len(data), MaxFile)]
-	if !saysDeny.Match(data) {
+	if !saysDeny().Match(data) {
 		return nil
 	}
 	sum := sha256.Sum256(data)
 	var all []*Grant
-	for _, m := range saysTool.FindAllSubmatch(data, -1) {
+	for _, m := range saysTool().FindAllSubmatch(data, -1) {
 		t := tool.Find(string(m[1]))
 		if t == nil || slices.ContainsFunc(all, func(g *Grant) bool { return g.Tool == t.Name }) {
 			continue
