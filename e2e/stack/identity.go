@@ -97,7 +97,7 @@ func (s *Stack) DialBroker() (net.Conn, error) {
 	if err == nil {
 		err = frame.Write(conn, key)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) { // closed already: whoever uses it learns why
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
