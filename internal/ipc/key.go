@@ -23,8 +23,8 @@ import (
 
 const keyBytes = 32
 
-// keyOf is where the key of a socket lies.
-func keyOf(path string) string { return path + ".key" }
+// KeyOf is where the key of a socket lies: 32 random bytes, for its user only.
+func KeyOf(path string) string { return path + ".key" }
 
 // Keyed makes the socket at path ask its clients for the key beside it, which
 // it makes if there is none yet. ln listens there; it may have been handed over.
@@ -50,7 +50,7 @@ func ensureKey(path string) ([]byte, error) {
 		key, err = makeKey(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the key of the socket %s: %w; remove %s and start again (see runbook: socket-key)", path, err, keyOf(path))
+		return nil, fmt.Errorf("the key of the socket %s: %w; remove %s and start again (see runbook: socket-key)", path, err, KeyOf(path))
 	}
 	return key, nil
 }
@@ -62,7 +62,7 @@ type keyed struct {
 
 // readKey reads a whole key of this user that nobody else can read.
 func readKey(path string) ([]byte, error) {
-	f, err := os.OpenFile(keyOf(path), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(KeyOf(path), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func readKey(path string) ([]byte, error) {
 func makeKey(path string) ([]byte, error) {
 	key := make([]byte, keyBytes)
 	rand.Read(key)
-	tmp := fmt.Sprintf("%s.%d", keyOf(path), os.Getpid())
+	tmp := fmt.Sprintf("%s.%d", KeyOf(path), os.Getpid())
 	if err := os.WriteFile(tmp, key, 0o600); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(tmp, keyOf(path)); err != nil {
+	if err := os.Rename(tmp, KeyOf(path)); err != nil {
 		return nil, errors.Join(err, os.Remove(tmp))
 	}
 	return key, nil

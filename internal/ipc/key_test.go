@@ -42,7 +42,7 @@ func serveKeyed(t *testing.T) (path string) {
 
 func TestKeyIsAskedFor(t *testing.T) {
 	path := serveKeyed(t)
-	if info, err := os.Stat(keyOf(path)); err != nil || info.Mode().Perm() != 0o600 || info.Size() != keyBytes {
+	if info, err := os.Stat(KeyOf(path)); err != nil || info.Mode().Perm() != 0o600 || info.Size() != keyBytes {
 		t.Fatalf("the key: %v, %v", info, err)
 	}
 	if m, err := Ask(t.Context(), path, proto.LoopEvents, &proto.GetStatus{}); err != nil {
@@ -83,7 +83,7 @@ func TestKeyIsAskedFor(t *testing.T) {
 
 func key(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(keyOf(path))
+	b, err := os.ReadFile(KeyOf(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestBadKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s.sock")
-			if err := spoil(keyOf(path)); err != nil {
+			if err := spoil(KeyOf(path)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Keyed(nil, path); err == nil || !strings.Contains(err.Error(), "see runbook: socket-key") {

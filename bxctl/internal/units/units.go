@@ -18,6 +18,7 @@ import (
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
+	"boxmaker/internal/ipc"
 )
 
 // Input is what the units are made from.
@@ -128,12 +129,19 @@ func (in Input) socket(r up.Role, i int) string {
 		s.set("ExecStartPre", command("install", "-d", "-m", "0700", "-o", client, "-g", client, filepath.Dir(path)))
 		s.note("Not SocketUser=: that takes no uid without an entry in the user database.")
 		s.set("ExecStartPost", command("chown", client+":"+client, path))
+	} else if r.Keyed() {
+		s.note("All roles are one user here: who may enter the folder of a socket has its key, which is there before anybody dials.")
+		s.set("ExecStartPre", command("install", "-d", "-m", "0700", in.Layout.Run, filepath.Join(in.Layout.Run, r.Name), filepath.Dir(path)))
+		s.set("ExecStartPre", command("sh", "-c", makeKey, "sh", ipc.KeyOf(path)))
 	}
 	s.set("DirectoryMode", "0700")
 	s.set("SocketMode", "0600")
 	s.yes("RemoveOnStop")
 	return s.String()
 }
+
+// makeKey makes the key that is its first argument, if there is none.
+const makeKey = `umask 077; [ -s "$1" ] || { head -c 32 /dev/urandom >"$1.new" && mv "$1.new" "$1"; }`
 
 // client is the uid that may use a socket.
 func (in Input) client(name string) uint32 {

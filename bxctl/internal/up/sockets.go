@@ -31,7 +31,7 @@ func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, e
 	out := &listening{}
 	for _, sock := range r.Sockets {
 		path := l.Socket(r.Name, sock.Client, sock.File)
-		if !root && r.Name != roleProxy && r.Name != rolePractice { // these two speak HTTP
+		if !root && r.Keyed() {
 			if err := ensureKey(path); err != nil {
 				out.close()
 				return nil, err
@@ -53,6 +53,10 @@ func listen(l config.Layout, r Role, s setup.Settings, root bool) (*listening, e
 	}
 	return out, nil
 }
+
+// Keyed says whether the sockets of a role ask for a key where all roles are one
+// user (see ipc.Keyed): all but those that speak HTTP.
+func (r Role) Keyed() bool { return r.Name != roleProxy && r.Name != rolePractice }
 
 // ensureKey makes the key of a socket before anybody can dial it.
 func ensureKey(path string) error {
