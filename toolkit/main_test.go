@@ -286,7 +286,7 @@ func TestFirst(t *testing.T) {
 		{"its memory", "exec 5< /proc/1/mem && echo opened", ""},
 		{"its environment", "cat /proc/1/environ", ""},
 		{"its folder", "ls /proc/1/cwd/ /proc/1/root/", ""},
-		{"signals", "for s in STOP KILL QUIT HUP INT USR1 PIPE ALRM ABRT TRAP URG WINCH; do kill -$s 1; done; echo here", "here"},
+		{"signals", "for s in $(seq 1 14) $(seq 16 64); do kill -$s 1; done; echo here", "here"},
 		{"its environment is not passed on", "env | grep -c CANARY", "0"},
 		{"secrets alone come", "cat <&3; ls /proc/self/fd | tr '\\n' ' '", `{"token":"swordfish"}0 1 2 3 4 `},
 		{"orphans are reaped", "for i in 1 2 3 4 5 6 7 8; do (true &); done; while grep -q ') Z 1 ' /proc/[0-9]*/stat 2>/dev/null; do :; done; echo clean", "clean"},
