@@ -64,7 +64,8 @@ func perform(ctx context.Context, in tool.Input, call *tool.Call, secrets map[st
 
 // start runs a program, with the way out if there is one.
 func start(ctx context.Context, in tool.Input, argv []string, dir string, secrets map[string]string) tool.Output {
-	toolinit.Withstand()
+	ctx, stop := toolinit.Withstand(ctx)
+	defer stop()
 	job := program.Job{Argv: argv, Dir: dir, Trees: tree.Set{Read: in.Read, Write: in.Write}, Secrets: secrets, Limit: in.Output}
 	if in.Proxy {
 		stop, err := forward.Start(ctx, forward.Address, forward.Door)

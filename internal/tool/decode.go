@@ -53,7 +53,7 @@ func (t *Tool) Decode(text string) (*Call, error) {
 func (t *Tool) read(text string, fields []field) error {
 	d := jsontext.NewDecoder(strings.NewReader(text))
 	if tok, err := d.ReadToken(); err != nil || tok.Kind() != '{' {
-		return invalid("the arguments of %s must be one JSON object, for example %s.", t.Name, t.example)
+		return invalid("the arguments of %s must be one JSON object, for example %s.", t.Name, t.example())
 	}
 	var seen []string
 	for d.PeekKind() != '}' {
@@ -78,11 +78,11 @@ func (t *Tool) read(text string, fields []field) error {
 		return t.syntax(err, fields)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return invalid("there is text after the JSON object; send one object, for example %s.", t.example)
+		return invalid("there is text after the JSON object; send one object, for example %s.", t.example())
 	}
 	for _, f := range fields {
 		if f.required && !slices.Contains(seen, f.name) {
-			return invalid("%s needs `%s`, for example %s.", t.Name, f.name, t.example)
+			return invalid("%s needs `%s`, for example %s.", t.Name, f.name, t.example())
 		}
 	}
 	return nil
@@ -95,11 +95,11 @@ func (t *Tool) syntax(err error, fields []field) error {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return invalid("an argument of %s stands twice; send each once: %s.", t.Name, names(fields))
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return invalid("the arguments of %s are not valid JSON: the text is cut off; send an object such as %s.", t.Name, t.example)
+		return invalid("the arguments of %s are not valid JSON: the text is cut off; send an object such as %s.", t.Name, t.example())
 	case errors.As(err, &at):
-		return invalid("the arguments of %s are not valid JSON (at byte %d); send an object such as %s.", t.Name, at.ByteOffset, t.example)
+		return invalid("the arguments of %s are not valid JSON (at byte %d); send an object such as %s.", t.Name, at.ByteOffset, t.example())
 	default:
-		return invalid("the arguments of %s are not valid JSON; send an object such as %s.", t.Name, t.example)
+		return invalid("the arguments of %s are not valid JSON; send an object such as %s.", t.Name, t.example())
 	}
 }
 

@@ -276,7 +276,7 @@ func plainSentence(t *testing.T, err error) {
 // same call; and the standard library reads the same from that form.
 func FuzzDecode(f *testing.F) {
 	for i, tool := range All() {
-		f.Add(uint8(i), tool.example)
+		f.Add(uint8(i), tool.example())
 		f.Add(uint8(i), `{"path":"/a/../b","depth":3,"offset":0,"limit":7,"argv":["a","b"]}`)
 	}
 	f.Add(uint8(6), `{"command":"a\u0001","dir":"/x/./y"}`)

@@ -33,7 +33,7 @@ type document struct {
 func parse(t *testing.T, tool *Tool) document {
 	t.Helper()
 	var doc document
-	if err := json.Unmarshal(tool.Schema, &doc); err != nil {
+	if err := json.Unmarshal(tool.Schema(), &doc); err != nil {
 		t.Fatalf("%s: %v", tool.Name, err)
 	}
 	return doc
@@ -42,7 +42,7 @@ func parse(t *testing.T, tool *Tool) document {
 // order gives the names of the properties as they stand in the schema.
 func order(t *testing.T, tool *Tool) []string {
 	t.Helper()
-	d := jsontext.NewDecoder(strings.NewReader(string(tool.Schema)))
+	d := jsontext.NewDecoder(strings.NewReader(string(tool.Schema())))
 	var names []string
 	for {
 		tok, err := d.ReadToken()
@@ -159,7 +159,7 @@ func checkMembers(t *testing.T, s reflect.Value, fields []field) {
 func TestExamples(t *testing.T) {
 	for _, tool := range All() {
 		var schema jsonschema.Schema
-		if err := json.Unmarshal(tool.Schema, &schema); err != nil {
+		if err := json.Unmarshal(tool.Schema(), &schema); err != nil {
 			t.Fatal(err)
 		}
 		resolved, err := schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
@@ -193,8 +193,8 @@ func TestExamples(t *testing.T) {
 // TestShort: a small model reads line and schema with every find_tool.
 func TestShort(t *testing.T) {
 	for _, tool := range All() {
-		if len(tool.Line) > 80 || strings.ContainsAny(tool.Line, "\n") || len(tool.Schema) > 1600 {
-			t.Errorf("%s: line of %d, schema of %d bytes", tool.Name, len(tool.Line), len(tool.Schema))
+		if len(tool.Line) > 80 || strings.ContainsAny(tool.Line, "\n") || len(tool.Schema()) > 1600 {
+			t.Errorf("%s: line of %d, schema of %d bytes", tool.Name, len(tool.Line), len(tool.Schema()))
 		}
 		if d := parse(t, tool).Description; len(d) < 100 || !strings.HasSuffix(d, ".") {
 			t.Errorf("%s: description %q", tool.Name, d)

@@ -42,13 +42,23 @@ const (
 // A Tool is one thing that a model can ask for. Tools are shared and must not
 // be changed.
 type Tool struct {
-	Name   string
-	Line   string // what it does, in one line for find_tool
-	Schema []byte // JSON schema of its arguments, compact
+	Name string
+	Line string // what it does, in one line for find_tool
 
-	example string // arguments, from the schema
-	fresh   func() arguments
+	schema func() schema // read at its first use: a tool that runs needs none
+	fresh  func() arguments
 }
+
+// A schema is what a tool's file says.
+type schema struct {
+	text    []byte
+	example string // arguments
+}
+
+// Schema is the JSON schema of the tool's arguments, compact.
+func (t *Tool) Schema() []byte { return t.schema().text }
+
+func (t *Tool) example() string { return t.schema().example }
 
 // arguments is a tool's struct, filled with the defaults.
 type arguments interface {
@@ -109,33 +119,35 @@ var table = sync.OnceValue(func() []*Tool {
 		},
 	}
 	for _, t := range all {
-		if err := t.load(); err != nil {
-			panic(fmt.Sprintf("tool: embedded schema of %s: %v", t.Name, err)) // a test rules it out
-		}
+		t.schema = sync.OnceValue(func() schema {
+			s, err := load(t.Name)
+			if err != nil {
+				panic(fmt.Sprintf("tool: embedded schema of %s: %v", t.Name, err)) // a test rules it out
+			}
+			return s
+		})
 	}
 	return all
 })
 
-func (t *Tool) load() error {
-	text, err := files.ReadFile("schemas/" + t.Name + ".json")
+func load(name string) (schema, error) {
+	text, err := files.ReadFile("schemas/" + name + ".json")
 	if err != nil {
-		return err
+		return schema{}, err
 	}
-	schema := jsontext.Value(text)
-	if err := schema.Compact(); err != nil {
-		return err
+	if err := (*jsontext.Value)(&text).Compact(); err != nil {
+		return schema{}, err
 	}
 	var doc struct {
 		Examples []jsontext.Value `json:"examples"`
 	}
-	if err := json.Unmarshal(schema, &doc); err != nil {
-		return err
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return schema{}, err
 	}
 	if len(doc.Examples) == 0 {
-		return fmt.Errorf("no example")
+		return schema{}, fmt.Errorf("no example")
 	}
-	t.Schema, t.example = schema, string(doc.Examples[0])
-	return nil
+	return schema{text, string(doc.Examples[0])}, nil
 }
 
 // A Call is a tool with arguments that were decoded. It must not be changed.

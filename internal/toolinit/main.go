@@ -40,8 +40,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, do Perform) i
 	if err != nil {
 		return complain(stderr, exitUse, err)
 	}
-	ctx, stop := signals()
-	defer stop()
 	entry, checks, err := parse(args)
 	if err != nil {
 		return complain(stderr, exitUse, err)
@@ -58,7 +56,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, do Perform) i
 	if err != nil {
 		return complain(stderr, exitUse, err)
 	}
-	if err := write(stdout, within(ctx, in, call, secrets, do), in.Output); err != nil {
+	if err := write(stdout, within(in, call, secrets, do), in.Output); err != nil {
 		return complain(stderr, exitUse, err)
 	}
 	return exitOK
@@ -66,7 +64,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, do Perform) i
 
 // within has the call done within its time. A little of that is kept, so that a
 // result that is not complete still gets out.
-func within(ctx context.Context, in tool.Input, call *tool.Call, secrets map[string]string, do Perform) tool.Output {
+func within(in tool.Input, call *tool.Call, secrets map[string]string, do Perform) tool.Output {
+	ctx := context.Background()
 	if in.MS > 0 {
 		d := time.Duration(in.MS) * time.Millisecond
 		var cancel context.CancelFunc
@@ -103,32 +102,27 @@ func parse(args []string) (entry string, checks []Check, err error) {
 // grace is how long a tool may take to end after SIGTERM.
 const grace = 2 * time.Second
 
-// signals ends the context on SIGTERM, and the process if the tool does not
-// heed that. It asks for no other signal: each that the Go runtime hands over
-// costs two switches of threads at the start, and all of them cost 6 ms of the
-// 17 ms that read_file took.
-func signals() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGTERM)
-	go func() {
-		for range c {
-			if ctx.Err() == nil {
-				cancel()
-				time.AfterFunc(grace, func() { os.Exit(exitTerm) })
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(c); cancel() }
-}
-
-// Withstand has this process live on when it gets a signal at which the Go
-// runtime ends. A tool that starts programs calls it first: they have the same
-// uid and may send any. Others can't be reached from inside.
-func Withstand() {
+// Withstand is for a tool that starts programs. They have the uid of this
+// process and may send it any signal; without it the Go runtime would end at
+// some. The context that it gives ends on SIGTERM, and so does the process if the
+// tool does not heed that.
+//
+// Other tools can't be reached from inside, and end on SIGTERM at once. Each
+// signal that is asked for costs two switches of threads, and all of them 6 ms
+// of the 17 ms that read_file took.
+func Withstand(ctx context.Context) (context.Context, func()) {
 	signal.Notify(make(chan os.Signal, 1), // never read: what does not fit is dropped
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS,
 		syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGPIPE, syscall.SIGSTKFLT, syscall.SIGSYS)
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		<-c
+		cancel()
+		time.AfterFunc(grace, func() { os.Exit(exitTerm) })
+	}()
+	return ctx, cancel
 }
 
 // write writes the one document, however long the tool's text is.

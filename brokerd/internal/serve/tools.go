@@ -44,7 +44,7 @@ func shown(granted []*tool.Tool, query string, where func(name string) string) [
 	size := 0
 	for i, t := range order {
 		info := proto.ToolInfo{Name: t.Name, Line: t.Line}
-		if schema := brief(t.Schema); i < whole && (i == 0 || size+len(schema) <= maxSchemas) {
+		if schema := brief(t.Schema()); i < whole && (i == 0 || size+len(schema) <= maxSchemas) {
 			info.Line += where(t.Name)
 			info.Schema = schema
 			size += len(schema)
@@ -116,7 +116,7 @@ func score(all []*tool.Tool, words []string) (points map[string]int, best int) {
 	points = map[string]int{}
 	for _, t := range all {
 		for _, w := range words {
-			points[t.Name] += 6*has(t.Name, w) + 3*has(t.Line, w) + has(string(t.Schema), w)
+			points[t.Name] += 6*has(t.Name, w) + 3*has(t.Line, w) + has(string(t.Schema()), w)
 		}
 		best = max(best, points[t.Name])
 	}
@@ -160,7 +160,7 @@ func (s *server) tools() (proto.Message, error) {
 	}
 	table := &proto.ToolTable{Tools: []proto.ToolRow{}}
 	for _, t := range tool.All() {
-		row := proto.ToolRow{Name: t.Name, Line: t.Line, Schema: string(t.Schema), Grants: []string{}}
+		row := proto.ToolRow{Name: t.Name, Line: t.Line, Schema: string(t.Schema()), Grants: []string{}}
 		for _, g := range set.Grants {
 			if g.Tool == t.Name && !g.Expired(s.cfg.Now()) {
 				row.Grants = append(row.Grants, g.ID)
