@@ -26,6 +26,7 @@ import (
 // Runtime is crun.
 type Runtime struct {
 	path   string
+	sealed *program
 	state  string   // folder of the runtime's own state
 	global []string // arguments before the command
 }
@@ -36,7 +37,7 @@ func New(configured, state string) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{path: path, state: state, global: []string{"--root", state, "--cgroup-manager=disabled"}}
+	r := &Runtime{path: path, sealed: &program{path: path}, state: state, global: []string{"--root", state, "--cgroup-manager=disabled"}}
 	return r, os.MkdirAll(state, 0o700)
 }
 
@@ -68,7 +69,7 @@ func (r *Runtime) Prepare(b *box.Box) (runtime.Start, error) {
 	if b.Secrets {
 		args = append(args, "--preserve-fds", "1")
 	}
-	return runtime.Start{Path: r.path, Args: append(args, b.ID), Env: r.env(), PID: pid}, nil
+	return runtime.Start{Path: r.sealed.current(), Name: "crun", Args: append(args, b.ID), Env: r.env(), PID: pid}, nil
 }
 
 // Failed reads the runtime's log: what runs inside cannot write there.

@@ -123,6 +123,9 @@ type process struct {
 // the kernel tells a child of its parent's death when the parent's thread ends.
 func (r *run) start(s runtime.Start, out, said *capture) (*process, error) {
 	cmd := exec.Command(s.Path, s.Args...)
+	if s.Name != "" {
+		cmd.Args[0] = s.Name
+	}
 	cmd.Env, cmd.Dir = s.Env, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(r.launch.Input), out, said

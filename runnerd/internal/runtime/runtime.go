@@ -37,6 +37,7 @@ type Runtime interface {
 // Start is how a box is started.
 type Start struct {
 	Path string
+	Name string   // that the program is told; empty: Path
 	Args []string // without the program's name
 	Env  []string
 	PID  string // file into which the runtime writes the pid of the first process; may be empty
