@@ -18,7 +18,9 @@ var (
 	xsync      = []string{"golang.org/x/sync"}
 	noteModule = []string{"golang.org/x/mod"} // signed notes
 	ageModule  = []string{"filippo.io/age", "filippo.io/hpke", "golang.org/x/crypto"}
-	pages      = []string{ // web pages as text
+	// the chat server's events
+	websocketModule = []string{"github.com/coder/websocket"}
+	pages           = []string{ // web pages as text
 		"codeberg.org/readeck/go-readability/v2", "golang.org/x/net", "golang.org/x/text", "github.com/andybalholm/cascadia",
 		"github.com/go-shiori/dom", "github.com/gogs/chardet", "github.com/itlightning/dateparse",
 	}
@@ -53,6 +55,10 @@ var links = map[string]rule{
 	"egressd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock),
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
+	},
+	"gatewayd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync, ageModule, websocketModule),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret"},
 	},
 	"inferproxy": {},
 	"runnerd": {
