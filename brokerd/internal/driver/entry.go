@@ -12,8 +12,8 @@ import (
 	"boxmaker/internal/proto"
 )
 
-// An entry is a call that has no end yet. Its goroutine owns it, apart from
-// what mu guards.
+// An entry is a call that has no end yet. One goroutine at a time owns it, apart
+// from what mu guards.
 type entry struct {
 	call    proto.Call
 	digest  string
@@ -21,6 +21,7 @@ type entry struct {
 	before  <-chan struct{}  // closed when the call that was let in before is decided on
 	decided chan struct{}    // closed when this one is
 
+	now     *work // the effect that is under way and takes its time
 	state   calls.State
 	stop    proto.Code      // state.Stop as it was when the effect began
 	facts   policy.Facts    // what was decided on
@@ -100,12 +101,36 @@ type did struct {
 
 var errInterrupted = errors.New("driver: interrupted")
 
+// lead takes a new call as far as it goes without waiting, on the caller's
+// goroutine: to start another one costs as much as a denial without its record.
+func (d *Driver) lead(e *entry) {
+	more, err := d.advance(e, calls.Begun{})
+	if err == nil && more {
+		go func() {
+			defer d.wg.Done()
+			d.end(e, d.follow(e))
+		}()
+		return
+	}
+	d.end(e, err)
+	d.wg.Done()
+}
+
 // drive leads one call to its end.
 func (d *Driver) drive(e *entry, first calls.Event) {
-	err := d.follow(e, first)
+	more, err := d.advance(e, first)
+	if err == nil && more {
+		err = d.follow(e)
+	}
+	d.end(e, err)
+}
+
+// end tells those who still wait.
+func (d *Driver) end(e *entry, err error) {
 	if err != nil {
 		d.fail(err)
 	}
+	e.interrupt()
 	d.mu.Lock()
 	delete(d.live, e.call.ID)
 	d.mu.Unlock()
@@ -116,42 +141,23 @@ func (d *Driver) drive(e *entry, first calls.Event) {
 	})
 }
 
-func (d *Driver) follow(e *entry, ev calls.Event) error {
-	var now *work
-	defer func() {
-		if now != nil {
-			now.cancel(errInterrupted)
-			<-now.done
-		}
-	}()
+// interrupt ends what is under way, and waits for that.
+func (e *entry) interrupt() {
+	if e.now != nil {
+		e.now.cancel(errInterrupted)
+		<-e.now.done
+		e.now = nil
+	}
+}
+
+// follow waits for what is under way, until the call has its end.
+func (d *Driver) follow(e *entry) error {
 	for {
-		next, effects, err := calls.Next(e.state, ev)
-		if err != nil {
-			return err
-		}
-		e.state = next
-		for _, f := range effects {
-			switch f := f.(type) {
-			case calls.Interrupt:
-				now.cancel(errInterrupted)
-			case calls.Make:
-				d.make(e, f)
-			case calls.Publish:
-				return d.publish(e)
-			default:
-				if now != nil { // only a wait that was interrupted can be under way here
-					<-now.done
-				}
-				now = d.begin(e, f)
-			}
-		}
-		if e.state.Phase == calls.Parked {
-			return nil
-		}
+		var ev calls.Event
 		select {
-		case got := <-now.done:
-			now.cancel(nil)
-			now = nil
+		case got := <-e.now.done:
+			e.now.cancel(nil)
+			e.now = nil
 			if got.err != nil {
 				return got.err
 			}
@@ -160,17 +166,81 @@ func (d *Driver) follow(e *entry, ev calls.Event) error {
 		case <-d.ctx.Done(): // something else failed
 			return context.Cause(d.ctx)
 		}
+		if more, err := d.advance(e, ev); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// advance takes an event, and those that come of it, until an effect is under
+// way that takes its time. Without more the call is at its end.
+func (d *Driver) advance(e *entry, ev calls.Event) (more bool, err error) {
+	for queue := []calls.Event{ev}; len(queue) > 0; queue = queue[1:] {
+		next, effects, err := calls.Next(e.state, queue[0])
+		if err != nil {
+			return false, err
+		}
+		e.state = next
+		for _, f := range effects {
+			switch f := f.(type) {
+			case calls.Interrupt:
+				if e.now != nil {
+					e.now.cancel(errInterrupted)
+				}
+			case calls.Make:
+				d.make(e, f)
+			case calls.Publish:
+				return false, d.publish(e)
+			case calls.Preview, calls.Wait, calls.Run:
+				d.begin(e, f)
+			default:
+				got, err := d.now(e, f)
+				if err != nil {
+					return false, err
+				}
+				queue = append(queue, got...)
+			}
+		}
+		if e.state.Phase == calls.Parked {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// now carries out an effect that takes no longer than a write. Stops that came
+// meanwhile were before its end.
+func (d *Driver) now(e *entry, f calls.Effect) ([]calls.Event, error) {
+	if e.now != nil { // only a wait that was interrupted can be under way here
+		<-e.now.done
+		e.now = nil
+	}
+	e.stop = e.state.Stop
+	ev, err := d.do(d.ctx, e, f)
+	if err != nil {
+		return nil, err
+	}
+	var all []calls.Event
+	for {
+		select {
+		case stop := <-e.outside:
+			all = append(all, stop)
+		default:
+			return append(all, ev), nil
+		}
 	}
 }
 
 // begin starts an effect. It may read and write the entry until it is done.
-func (d *Driver) begin(e *entry, f calls.Effect) *work {
+func (d *Driver) begin(e *entry, f calls.Effect) {
+	if e.now != nil {
+		<-e.now.done
+	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	w := &work{cancel: cancel, done: make(chan did, 1)}
-	e.stop = e.state.Stop
+	e.now, e.stop = w, e.state.Stop
 	go func() {
 		ev, err := d.do(ctx, e, f)
 		w.done <- did{ev, err}
 	}()
-	return w
 }

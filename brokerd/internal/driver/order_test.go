@@ -13,11 +13,12 @@ func TestCallsAtOnceLeaveALogThatCanBeRead(t *testing.T) {
 	for round := range 40 {
 		var all []*entry
 		for i := range 4 {
-			e, r, err := w.d.admit(read(fmt.Sprintf("s/1/%d/%d", round+1, i), "/data/a"))
-			if err != nil || r != nil {
+			e, fresh, r, err := w.d.admit(read(fmt.Sprintf("s/1/%d/%d", round+1, i), "/data/a"))
+			if err != nil || r != nil || !fresh {
 				t.Fatal(r, err)
 			}
 			all = append(all, e)
+			go w.d.lead(e)
 		}
 		for _, e := range all {
 			if _, err := e.wait(context.Background(), nil); err != nil {

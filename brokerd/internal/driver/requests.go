@@ -18,52 +18,58 @@ func Busy(format string, args ...any) *proto.Error {
 // Call decides on a call and runs it, or gives the result that it has. ctx ends
 // the wait, not the call.
 func (d *Driver) Call(ctx context.Context, c *proto.Call, onAsked func(*proto.Asked)) (*proto.CallResult, error) {
-	e, r, err := d.admit(c)
+	e, fresh, r, err := d.admit(c)
 	if err != nil || r != nil {
 		return r, err
+	}
+	if fresh {
+		d.lead(e)
 	}
 	return e.wait(ctx, onAsked)
 }
 
-// admit gives the entry of the call, a new one if it was never seen, or the
-// result that it has.
-func (d *Driver) admit(c *proto.Call) (*entry, *proto.CallResult, error) {
+// admit gives the entry of the call, a fresh one if it was never seen, or the
+// result that it has. Whoever gets a fresh one has to lead it.
+func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult, err error) {
 	id, err := proto.ParseCallID(c.ID)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	digest := policy.Digest(c)
-	if e := d.live[c.ID]; e != nil {
+	if e = d.live[c.ID]; e != nil {
 		if e.digest != digest {
-			return d.refuse(c)
+			r, err = d.refuse(c)
+			return nil, false, r, err
 		}
-		return e, nil, nil
+		return e, false, nil, nil
 	}
 	known, err := d.known(c.ID)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, false, nil, err
 	case known.result != nil && known.digest == digest:
-		return nil, known.result, nil
+		return nil, false, known.result, nil
 	case known.result != nil || d.cfg.Book.Seen(id):
-		return d.refuse(c)
+		r, err = d.refuse(c)
+		return nil, false, r, err
 	case d.ending || d.ctx.Err() != nil:
-		return nil, nil, ErrEnding
+		return nil, false, nil, ErrEnding
 	case len(d.live) >= d.cfg.Limits.Live:
-		return nil, nil, Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
+		return nil, false, nil, Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
 	case d.cfg.Limits.Kept > 0 && d.cfg.Results.Count() >= d.cfg.Limits.Kept:
-		return nil, nil, Busy("brokerd keeps %d results that loopd has not taken, and makes no more", d.cfg.Results.Count())
+		return nil, false, nil, Busy("brokerd keeps %d results that loopd has not taken, and makes no more", d.cfg.Results.Count())
 	case d.inSession(c.Session) >= d.cfg.Limits.Session:
-		return nil, nil, Busy("the session has %d calls that have not ended, and may have no more", d.inSession(c.Session))
+		return nil, false, nil, Busy("the session has %d calls that have not ended, and may have no more", d.inSession(c.Session))
 	}
 	d.cfg.Book.Raise(id)
-	e := newEntry(c)
+	e = newEntry(c)
 	e.before, e.decided = d.newest, make(chan struct{})
 	d.newest = e.decided
-	d.start(e, calls.Begun{})
-	return e, nil, nil
+	d.live[c.ID] = e
+	d.wg.Add(1)
+	return e, true, nil, nil
 }
 
 func (d *Driver) inSession(session string) (n int) {
@@ -77,7 +83,7 @@ func (d *Driver) inSession(session string) (n int) {
 
 // refuse puts a call on record whose id was used before, and refuses it.
 // Precondition: mu is held.
-func (d *Driver) refuse(c *proto.Call) (*entry, *proto.CallResult, error) {
+func (d *Driver) refuse(c *proto.Call) (*proto.CallResult, error) {
 	class, untrusted, _ := d.cfg.Taint.Get(c.Session) // of a damaged record it gives the worst
 	ref, err := d.cfg.Audit.Append(&proto.AuditDecision{
 		ID: c.ID, Session: c.Session, Tool: c.Tool, Args: clip(c.Args, proto.MaxAuditArgs), Digest: policy.Digest(c),
@@ -85,9 +91,9 @@ func (d *Driver) refuse(c *proto.Call) (*entry, *proto.CallResult, error) {
 	})
 	if err != nil {
 		d.fail(err)
-		return nil, nil, err
+		return nil, err
 	}
-	return nil, denial(c.ID, proto.CodeReplayedCall, "", ref.Head()), nil
+	return denial(c.ID, proto.CodeReplayedCall, "", ref.Head()), nil
 }
 
 // known gives the result of a call that has ended, if it is still there.
