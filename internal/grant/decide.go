@@ -84,19 +84,35 @@ func (v *Verdict) deny(code proto.Code, g *Grant, format string, args ...any) {
 }
 
 // Permits reports whether a tool is worth showing to a model: some grant could
-// allow a call of it, and no deny stands against all of them.
-func (s Set) Permits(name string, now time.Time) bool {
+// allow a call of it, whatever call that is, and no deny stands against all of
+// them. r.Call is not looked at.
+func (s Set) Permits(name string, r Request) bool {
 	some := false
 	for _, g := range s.Grants {
-		if g.Tool != name || g.Expired(now) {
+		if g.Tool != name || g.Expired(r.Now) {
 			continue
 		}
-		if g.Mode == Deny && g.unconditional() {
+		if g.ModeFor(r.Untrusted) == Deny && g.unconditional() {
 			return false
 		}
-		some = some || g.Mode != Deny
+		some = some || g.Open(r)
 	}
 	return some
+}
+
+// Open reports whether the grant can let a call of such a session through, or
+// put it before the owner. r.Call is not looked at.
+func (g *Grant) Open(r Request) bool {
+	return !g.Expired(r.Now) && g.ModeFor(r.Untrusted) != Deny && rank(r.Taint) <= rank(g.MaxTaint)
+}
+
+// Denied reports whether a path lies in a tree, or an entry of hosts is one,
+// that is denied to the tool whatever the arguments are.
+func (s Set) Denied(name, place string, r Request) bool {
+	return slices.ContainsFunc(s.denies(name, r), func(d *Grant) bool {
+		return slices.ContainsFunc(d.deniedTrees(), func(t string) bool { return Within(place, t) }) ||
+			hostIn(place, d.deniedHosts()) || slices.Contains(d.deniedHosts(), place)
+	})
 }
 
 func (g *Grant) unconditional() bool {
@@ -230,9 +246,9 @@ func (g *Grant) deniedHosts() []string {
 }
 
 // denies yields the grants that deny calls of a tool whatever their arguments.
-func (s Set) denies(r Request) []*Grant {
+func (s Set) denies(name string, r Request) []*Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g *Grant) bool {
-		return g.Tool != r.Call.Tool.Name || g.Expired(r.Now) || g.ModeFor(r.Untrusted) != Deny || len(g.Args) > 0
+		return g.Tool != name || g.Expired(r.Now) || g.ModeFor(r.Untrusted) != Deny || len(g.Args) > 0
 	})
 }
 
@@ -240,7 +256,7 @@ func (s Set) denies(r Request) []*Grant {
 // folder must not lead there.
 func (s Set) hidden(g *Grant, r Request) []string {
 	var out []string
-	for _, d := range s.denies(r) {
+	for _, d := range s.denies(r.Call.Tool.Name, r) {
 		for _, t := range d.deniedTrees() {
 			if slices.ContainsFunc(slices.Concat(g.Paths.Read, g.Paths.Write), func(m string) bool { return Within(t, m) }) {
 				out = append(out, t)
@@ -255,7 +271,7 @@ func (s Set) hidden(g *Grant, r Request) []string {
 // way to the hosts that the call itself names: a redirect is not seen here.
 func (s Set) hosts(g *Grant, r Request) (hosts, local []string) {
 	denied := []string{}
-	for _, d := range s.denies(r) {
+	for _, d := range s.denies(r.Call.Tool.Name, r) {
 		denied = append(denied, d.deniedHosts()...)
 	}
 	for _, h := range g.Net.Hosts {

@@ -68,6 +68,8 @@ func TestDecide(t *testing.T) {
 		{name: "granted", files: map[string]string{"10-a.toml": file("auto", "")}, tool: "read_file", args: notes, verdict: "allow", grant: "10-a.toml"},
 		{name: "the tree itself", files: map[string]string{"10-a.toml": file("auto", "")}, tool: "read_file", args: `{"path":"/home/me/notes"}`, verdict: "allow", grant: "10-a.toml"},
 		{name: "a name that begins alike", files: map[string]string{"10-a.toml": file("auto", "")}, tool: "read_file", args: `{"path":"/home/me/notes2/a"}`, verdict: "deny", code: "no-grant", why: "no-grant: read_file is granted only in /home/me/notes."},
+		{name: "elsewhere, and not after secrets anyway", files: map[string]string{"10-a.toml": file("auto", "")}, taint: "secret", tool: "read_file", args: `{"path":"/etc/x"}`, verdict: "deny", code: "taint-too-high", why: "taint-too-high: read_file is not granted to a conversation that has seen secret text."},
+		{name: "elsewhere after secrets, with one grant that is left", files: map[string]string{"10-a.toml": file("auto", ""), "20-b.toml": "max_taint = \"secret\"\n" + reads(`"/data"`)}, taint: "secret", tool: "read_file", args: `{"path":"/etc/x"}`, verdict: "deny", code: "no-grant", why: "no-grant: read_file is granted only in /data."},
 		{name: "out by dots", files: map[string]string{"10-a.toml": file("auto", "")}, tool: "read_file", args: `{"path":"/home/me/notes/../x"}`, verdict: "deny", code: "no-grant"},
 		{name: "asks", files: map[string]string{"10-a.toml": file("ask", "")}, tool: "read_file", args: notes, verdict: "ask", grant: "10-a.toml"},
 		{name: "the first file decides", files: map[string]string{"10-a.toml": file("ask", ""), "20-b.toml": file("auto", "")}, tool: "read_file", args: notes, verdict: "ask", grant: "10-a.toml"},
@@ -201,7 +203,7 @@ func TestPermits(t *testing.T) {
 	})
 	var got []string
 	for _, tl := range tool.All() {
-		if s.Permits(tl.Name, now()) {
+		if s.Permits(tl.Name, Request{Now: now(), Taint: proto.ClassPrivate}) {
 			got = append(got, tl.Name)
 		}
 	}

@@ -18,9 +18,13 @@ func (s Set) refusal(r Request, misses []miss) (proto.Code, string) {
 			nearest = m
 		}
 	}
+	none := !slices.ContainsFunc(s.Grants, func(g *Grant) bool { return g.Tool == name && g.Open(r) })
+	if none && (nearest.kind == missArg || nearest.kind == missReach) { // another call would fare no better
+		nearest.kind = missTaint
+	}
 	switch nearest.kind {
 	case missTaint:
-		return proto.CodeTaintTooHigh, fmt.Sprintf("%s is not granted to a conversation that has seen %s text.", name, r.Taint)
+		return proto.CodeTaintTooHigh, tainted(name, r)
 	case missArg:
 		return proto.CodeNoGrant, nearest.arg.refusal(name)
 	case missReach:
@@ -28,6 +32,10 @@ func (s Set) refusal(r Request, misses []miss) (proto.Code, string) {
 	default:
 		return proto.CodeNoGrant, name + " is not granted; tell the owner if you need it."
 	}
+}
+
+func tainted(name string, r Request) string {
+	return fmt.Sprintf("%s is not granted to a conversation that has seen %s text.", name, r.Taint)
 }
 
 // refusal says what an argument may be, if that is short.
@@ -48,7 +56,7 @@ func (s Set) reachRefusal(r Request) string {
 	name, does := r.Call.Tool.Name, abilities(r.Call.Tool.Name)
 	var trees, hosts []string
 	for _, g := range s.Grants {
-		if g.Tool != name || g.Expired(r.Now) || g.ModeFor(r.Untrusted) == Deny {
+		if g.Tool != name || !g.Open(r) {
 			continue
 		}
 		trees = append(trees, g.Paths.Write...)

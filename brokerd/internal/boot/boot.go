@@ -152,7 +152,7 @@ type Door struct {
 func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) error {
 	g, ctx := errgroup.WithContext(ctx)
 	cfg := serve.Config{
-		Driver: b.driver, Desk: b.desk, Grants: b.cfg.Grants.Read, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
+		Driver: b.driver, Desk: b.desk, Grants: b.cfg.Grants.Read, Taint: b.taint.Get, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
 		Name: b.cfg.Name, Now: b.cfg.Clock.Now, Log: b.cfg.Log,
 	}
 	if err := b.driver.Restore(); err != nil {

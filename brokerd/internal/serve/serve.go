@@ -22,6 +22,7 @@ type Config struct {
 	Driver     *driver.Driver
 	Desk       *approval.Desk
 	Grants     func() (grant.Set, error)
+	Taint      func(session string) (proto.Class, bool, error) // with an error the worst
 	Explain    func(m *proto.Explain) (*proto.Explained, error)
 	Checkpoint func() (*proto.Head, error)
 	Status     func() *proto.BrokerStatus

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"boxmaker/internal/grant"
@@ -21,20 +20,22 @@ const (
 	maxWords   = 24
 )
 
-// find gives the tools that some grant permits: those that fit the query best
+// find gives the tools that some grant permits to the session as it is now: those that fit the query best
 // with a schema, the others by their names and lines.
 func (s *server) find(m *proto.FindTools) (proto.Message, error) {
 	set, err := s.cfg.Grants()
 	if err != nil {
 		return nil, err
 	}
+	r := grant.Request{Now: s.cfg.Now()}
+	r.Taint, r.Untrusted, _ = s.cfg.Taint(m.Session) // with an error it gives the worst, which is what decides too
 	var granted []*tool.Tool
 	for _, t := range tool.All() {
-		if set.Permits(t.Name, s.cfg.Now()) {
+		if set.Permits(t.Name, r) {
 			granted = append(granted, t)
 		}
 	}
-	return &proto.ToolList{Tools: shown(granted, m.Query, func(name string) string { return places(set, name, s.cfg.Now()) })}, nil
+	return &proto.ToolList{Tools: shown(granted, m.Query, func(name string) string { return places(set, name, r) })}, nil
 }
 
 // shown describes tools for a query; where tells the places of one.
@@ -59,10 +60,13 @@ const maxPlaces = 6
 
 // places tells a model where a tool may be used, so that it need not guess: the
 // paths and hosts of the grants that can allow, and nothing else of them.
-func places(set grant.Set, name string, now time.Time) string {
+func places(set grant.Set, name string, r grant.Request) string {
 	var all []string
 	add := func(list []string) {
 		for _, p := range list {
+			if set.Denied(name, p, r) {
+				continue
+			}
 			if strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'`,()<>|", r) }) {
 				p = strconv.Quote(p)
 			}
@@ -72,7 +76,7 @@ func places(set grant.Set, name string, now time.Time) string {
 		}
 	}
 	for _, g := range set.Grants {
-		if g.Tool != name || g.Expired(now) || g.Mode == grant.Deny {
+		if g.Tool != name || !g.Open(r) {
 			continue
 		}
 		if name != tool.NameWriteFile && name != tool.NameEditFile {
