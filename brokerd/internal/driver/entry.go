@@ -32,6 +32,7 @@ type entry struct {
 	seen    string         // the file that the diff was made from
 	ran     Ran
 	report  proto.EgressReport
+	lost    error // why report does not tell all
 	runErr  error
 	started time.Time
 	kept    *calls.Kept

@@ -43,8 +43,9 @@ type Ran struct {
 
 // Doors opens ways out.
 type Doors interface {
-	// Open gives the door's socket, as runnerd takes it, and what closes it.
-	Open(ctx context.Context, w WayOut) (door string, closed func() proto.EgressReport, err error)
+	// Open gives the door's socket, as runnerd takes it, and what closes it. An
+	// error of that means that nobody knows what passed.
+	Open(ctx context.Context, w WayOut) (door string, closed func() (proto.EgressReport, error), err error)
 }
 
 // A WayOut is what a call may reach.

@@ -276,16 +276,22 @@ type fakeDoors struct {
 	opened []WayOut
 	closed int
 	host   string // that was asked for
+	report []proto.EgressConn
+	more   int64
+	lost   error
 }
 
-func (f *fakeDoors) Open(_ context.Context, w WayOut) (string, func() proto.EgressReport, error) {
+func (f *fakeDoors) Open(_ context.Context, w WayOut) (string, func() (proto.EgressReport, error), error) {
 	if f.err != nil {
 		return "", nil, f.err
 	}
 	f.opened = append(f.opened, w)
-	return "egressd/doors/x.sock", func() proto.EgressReport {
+	return "egressd/doors/x.sock", func() (proto.EgressReport, error) {
 		f.closed++
-		return proto.EgressReport{Connections: []proto.EgressConn{{Host: cmp.Or(f.host, "api.example.com:443"), Verdict: proto.EgressPassed, Sent: 9}}}
+		if f.report != nil || f.lost != nil {
+			return proto.EgressReport{Connections: f.report, More: f.more}, f.lost
+		}
+		return proto.EgressReport{Connections: []proto.EgressConn{{Host: cmp.Or(f.host, "api.example.com:443"), Verdict: proto.EgressPassed, Sent: 9}}}, nil
 	}, nil
 }
 

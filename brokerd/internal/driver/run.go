@@ -71,7 +71,7 @@ func (d *Driver) run(ctx context.Context, e *entry) {
 	ctx, cancel := d.bound(ctx, e)
 	defer cancel()
 	e.ran, e.runErr = d.cfg.Runner.Run(ctx, e.permit, door, values)
-	e.report = closed()
+	e.report, e.lost = closed()
 }
 
 // bound ends the wait for a runnerd that does not end the call in its time.
@@ -107,8 +107,8 @@ func (d *Driver) values(g *grant.Grant) ([]proto.LaunchSecret, error) {
 }
 
 // door opens the way out that the grant gives, if it gives one.
-func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.EgressReport, error) {
-	none := func() proto.EgressReport { return proto.EgressReport{} }
+func (d *Driver) door(ctx context.Context, e *entry) (string, func() (proto.EgressReport, error), error) {
+	none := func() (proto.EgressReport, error) { return proto.EgressReport{}, nil }
 	w := WayOut{Call: e.call.ID, Hosts: e.facts.Hosts, Local: e.facts.Local, Bytes: d.cfg.Limits.Egress, Until: d.cfg.Now().Add(timeLimit(e.facts.Grant) + doorGrace)}
 	if len(w.Hosts) == 0 {
 		return "", none, nil
@@ -123,7 +123,7 @@ func (d *Driver) door(ctx context.Context, e *entry) (string, func() proto.Egres
 	err := errors.New("there is no egressd (see runbook: egressd-away)")
 	if d.cfg.Doors != nil {
 		var door string
-		var closed func() proto.EgressReport
+		var closed func() (proto.EgressReport, error)
 		if door, closed, err = d.cfg.Doors.Open(ctx, w); err == nil {
 			return door, closed, nil
 		}
@@ -209,11 +209,11 @@ func (d *Driver) diff(e *entry) (diff, note string) {
 	r := judge(e)
 	switch {
 	case r.Outcome != proto.CallOK:
-		return "", "there is no diff: " + d.cfg.Secrets.Clean(clip(r.Text, 1<<10))
+		return "", "there is no diff: " + clip(d.cfg.Secrets.Clean(valid(r.Text)), 1<<10)
 	case e.ran.Output.Diff == "" && e.ran.Output.Note == "":
 		return "", "the call would change nothing"
 	}
-	note = d.cfg.Secrets.Clean(clip(valid(e.ran.Output.Note), 1<<10))
+	note = clip(d.cfg.Secrets.Clean(valid(e.ran.Output.Note)), 1<<10)
 	diff = d.cfg.Secrets.Clean(valid(e.ran.Output.Diff))
 	if whole := len(diff); whole > maxDiff {
 		diff = clip(diff, maxDiff)
@@ -249,13 +249,14 @@ func (d *Driver) seal(e *entry) (calls.Event, error) {
 	if e.runErr != nil {
 		detail = e.runErr.Error()
 	}
+	if e.lost != nil {
+		detail = strings.TrimPrefix(detail+"; what passed over the network is not known: "+e.lost.Error(), "; ")
+	}
 	e.kept = &calls.Kept{
-		Digest: e.digest, Session: e.call.Session, Result: r, Egress: e.report.Connections, More: e.report.More,
-		Detail: d.cfg.Secrets.Clean(clip(valid(detail), 4<<10)),
+		Digest: e.digest, Session: e.call.Session, Result: r,
+		Detail: clip(d.cfg.Secrets.Clean(valid(detail)), maxDetail),
 	}
-	for i := range e.kept.Egress { // a tool may have asked for a host of that name
-		e.kept.Egress[i].Host = d.cfg.Secrets.Clean(e.kept.Egress[i].Host)
-	}
+	e.kept.Egress, e.kept.More = d.passed(e.report)
 	if !e.started.IsZero() {
 		e.kept.MS = max(0, d.cfg.Now().Sub(e.started).Milliseconds())
 	}

@@ -80,7 +80,7 @@ func Roots() (*x509.CertPool, error) {
 
 // Open opens the way out of one call. closed closes it, with all that goes
 // through it, and must be called.
-func (d *Doors) Open(ctx context.Context, w driver.WayOut) (door string, closed func() proto.EgressReport, err error) {
+func (d *Doors) Open(ctx context.Context, w driver.WayOut) (door string, closed func() (proto.EgressReport, error), err error) {
 	entries, err := parse(w.Inject)
 	if err != nil {
 		return "", nil, err
@@ -89,12 +89,12 @@ func (d *Doors) Open(ctx context.Context, w driver.WayOut) (door string, closed 
 	if err != nil {
 		return "", nil, err
 	}
-	report := func() proto.EgressReport {
+	report := func() (proto.EgressReport, error) {
 		r, err := out.Close()
 		if err != nil {
 			d.cfg.Log.Error("what a call sent and received is not known", "call", w.Call, "error", err.Error())
 		}
-		return r
+		return r, err
 	}
 	if len(entries) == 0 {
 		return out.Path, report, nil
@@ -102,7 +102,7 @@ func (d *Doors) Open(ctx context.Context, w driver.WayOut) (door string, closed 
 	path := filepath.Join(d.cfg.Dir, strings.ToLower(rand.Text())+suffix)
 	l, err := listen(path)
 	if err != nil {
-		report()
+		_, _ = report() // no call has gone through
 		return "", nil, fmt.Errorf("brokerd cannot open a door: %w (see runbook: brokerd-doors)", err)
 	}
 	// The call's own context may end before what it started is tidied up.
@@ -110,13 +110,13 @@ func (d *Doors) Open(ctx context.Context, w driver.WayOut) (door string, closed 
 	f := &forwarder{ctx: fctx, way: out.Path, entries: entries, roots: d.cfg.Roots}
 	var all sync.WaitGroup
 	all.Go(func() { f.serve(l) })
-	return path, sync.OnceValue(func() proto.EgressReport {
+	return path, sync.OnceValues(func() (proto.EgressReport, error) {
 		os.Remove(path)
 		l.Close()
 		cancel()
-		r := report() // also ends what still goes through
+		r, err := report() // also ends what still goes through
 		all.Wait()
-		return r
+		return r, err
 	}), nil
 }
 

@@ -157,8 +157,15 @@ func (w *world) open(hosts ...string) (string, func() proto.EgressReport) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { closed() })
-	return door, closed
+	told := func() proto.EgressReport {
+		r, err := closed()
+		if err != nil {
+			w.t.Error(err)
+		}
+		return r
+	}
+	w.t.Cleanup(func() { told() })
+	return door, told
 }
 
 func send(t *testing.T, door, raw string) string {
