@@ -134,8 +134,9 @@ func (e *Engine) turn(ctx context.Context) (over func(), ok bool) {
 	return over, true
 }
 
-// turnTime is longer than a container takes to start.
-const turnTime = 100 * time.Millisecond
+// turnTime is longer than a short call takes, also on a slow machine: there two
+// at once take about 100 ms each.
+const turnTime = 250 * time.Millisecond
 
 // ended completes what is said of a call, and logs it.
 func (e *Engine) ended(l *proto.Launch, began time.Time, end *proto.Ended) *proto.Ended {
