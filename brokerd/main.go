@@ -57,6 +57,7 @@ type options struct {
 	own                                        []string
 	known                                      []proto.AuditHead
 	accept                                     *proto.AuditHead
+	keyFD                                      int // 0: none
 	uid                                        uint64
 	dieWithParent                              bool
 }
@@ -70,6 +71,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.state, "state", "", "`folder` of brokerd's own state")
 	f.StringVar(&o.secrets, "secrets", "", "`folder` of the store of secrets")
 	f.StringVar(&o.key, "key", "", "`file` with the key of that store")
+	f.IntVar(&o.keyFD, "key-fd", 0, "`descriptor` from which the key is read, opened, if its file is encrypted with a passphrase")
 	f.StringVar(&o.broker, "broker", "", "`socket` for loopd")
 	f.StringVar(&o.owner, "owner", "", "`socket` for the owner's tools")
 	f.StringVar(&o.runner, "runner", "", "`socket` of runnerd; none means that nothing can run")
@@ -101,6 +103,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q; everything is a flag (see brokerd -h)", f.Arg(0))
 	case o.grants == "" || o.audit == "" || o.state == "" || o.secrets == "" || o.broker == "" || o.owner == "":
 		return o, errors.New("-grants, -audit, -state, -secrets, -broker and -owner are needed (see brokerd -h); `bxctl up` starts brokerd with all of them")
+	case o.keyFD != 0 && o.keyFD < 3:
+		return o, errors.New("-key-fd is one of the standard descriptors")
 	case o.uid > 1<<31:
 		return o, errors.New("-uid is out of range")
 	}

@@ -33,7 +33,11 @@ func run(d *daemon.Daemon, o options) error {
 	if set.Secrets.Key != "" {
 		o.key = set.Secrets.Key
 	}
-	h, err := boot.Hold(boot.Folders{Audit: o.audit, State: o.state, Grants: o.grants, Secrets: o.secrets, Key: secret.FindKey(os.Getenv, o.key)}, o.dropsTo())
+	key, err := o.secretKey()
+	if err != nil {
+		return &refusal{err}
+	}
+	h, err := boot.Hold(boot.Folders{Audit: o.audit, State: o.state, Grants: o.grants, Secrets: o.secrets, Key: key}, o.dropsTo())
 	if err != nil {
 		return err
 	}
@@ -76,6 +80,19 @@ func run(d *daemon.Daemon, o options) error {
 		return nil
 	}
 	return err
+}
+
+// secretKey finds the key. What was handed over is read and closed at once.
+func (o options) secretKey() (secret.Key, error) {
+	key := secret.FindKey(os.Getenv, o.key)
+	if o.keyFD == 0 {
+		return key, nil
+	}
+	f := os.NewFile(uintptr(o.keyFD), "key")
+	defer f.Close()
+	var err error
+	key.Unlocked, err = secret.ReadUnlocked(f)
+	return key, err
 }
 
 // refusedOr tells what starting again cannot mend from the rest.

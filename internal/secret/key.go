@@ -36,6 +36,9 @@ type Key struct {
 	// Passphrase is asked when the file is encrypted with one. nil: there is
 	// nobody to ask.
 	Passphrase func() (string, error)
+	// Unlocked is the content of an encrypted file, from a program that has
+	// asked (see [Unlock]). It is used in the place of such a file.
+	Unlocked Text
 }
 
 // FindKey gives the key of a daemon: the systemd credential if there is one,
@@ -55,15 +58,21 @@ type identities struct {
 	all   []*age.X25519Identity
 	pass  Text // that the file is encrypted with; empty: none
 	stamp stamp
+
+	unlocked bool // from Key.Unlocked
 }
 
-// open reads the key. known is the passphrase if it was asked for before.
-func (k Key) open(owner int, known Text) (identities, error) {
+func (k Key) trust(owner int) trust {
 	t := trust{what: "the key", owner: owner, mode: 0o600}
 	if k.Credential {
 		t.mode = 0o440 // systemd grants the service's user by an access list, whose mask shows as the group's
 	}
-	b, st, err := t.read(k.File, maxKey)
+	return t
+}
+
+// open reads the key. known is the passphrase if it was asked for before.
+func (k Key) open(owner int, known Text) (identities, error) {
+	b, st, err := k.trust(owner).read(k.File, maxKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		return identities{}, problem("secret-key", "the key "+k.File+" is not there", "put it back from where you keep a copy; without it the secrets can't be read, and the store must be moved away and made anew with bxctl init", fs.ErrNotExist)
 	}
@@ -71,7 +80,10 @@ func (k Key) open(owner int, known Text) (identities, error) {
 		return identities{}, err
 	}
 	ids := identities{stamp: st}
-	if bytes.HasPrefix(b, []byte(ageHeader)) {
+	switch locked := bytes.HasPrefix(b, []byte(ageHeader)); {
+	case locked && k.Unlocked.Reveal() != "":
+		b, ids.unlocked = []byte(k.Unlocked.Reveal()), true
+	case locked:
 		if ids.pass = known; ids.pass.Reveal() == "" {
 			if ids.pass, err = k.ask(); err != nil {
 				return identities{}, err
@@ -89,7 +101,7 @@ func (k Key) open(owner int, known Text) (identities, error) {
 
 func (k Key) ask() (Text, error) {
 	if k.Passphrase == nil {
-		return Text{}, problem("secret-passphrase", "the key "+k.File+" is encrypted with a passphrase, and there is nobody to ask for it", "give it over a file descriptor", nil)
+		return Text{}, problem("secret-passphrase", "the key "+k.File+" is encrypted with a passphrase, and there is nobody to ask for it", "start Boxmaker with bxctl up in a terminal, or with --passphrase-file; under systemd, make the key a credential", nil)
 	}
 	p, err := k.Passphrase()
 	if err != nil {
@@ -113,7 +125,7 @@ func unwrap(b []byte, pass Text) ([]byte, error) {
 		b, err = io.ReadAll(io.LimitReader(r, maxKey))
 	}
 	if err != nil {
-		return nil, problem("secret-passphrase", "the key can't be decrypted: a wrong passphrase, or a damaged file", "type the passphrase again", nil)
+		return nil, problem("secret-passphrase", "the key can't be decrypted: a wrong passphrase, or a damaged file", "type the passphrase again", ErrPassphrase)
 	}
 	return b, nil
 }
@@ -188,6 +200,9 @@ func (ids identities) unseal(b []byte) ([]byte, error) {
 	plain, err := io.ReadAll(io.LimitReader(r, maxPlain+1))
 	return plain, err
 }
+
+// ErrPassphrase reports a passphrase that does not open the key.
+var ErrPassphrase = errors.New("secret: nothing was changed")
 
 // ErrWrongKey reports a key that does not open the store.
 var ErrWrongKey = errors.New("secret: wrong key")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"boxmaker/internal/config"
 )
 
 // FileName is the store of brokerd in its folder.
@@ -109,6 +111,9 @@ func (c Config) load(last identities) (map[string]Text, identities, stamp, error
 		}
 	}
 	plain, err := ids.unseal(b)
+	if errors.Is(err, ErrWrongKey) && ids.unlocked {
+		err = &config.Error{What: "the key of the secrets, which is encrypted with a passphrase, is another one since Boxmaker was started", Do: "start Boxmaker again, which asks for the passphrase: bxctl down, then bxctl up", Runbook: "secret-passphrase", Err: ErrWrongKey}
+	}
 	if errors.Is(err, ErrWrongKey) {
 		return nil, identities{}, stamp{}, err
 	}

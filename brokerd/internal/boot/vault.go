@@ -103,7 +103,7 @@ func (v *vault) check() proto.Check {
 	case err != nil:
 		c.State, c.Detail, c.Runbook = "failed", err.Error(), "secret-store"
 	default:
-		c.Detail = fmt.Sprintf("%d secrets", len(names))
+		c.Detail = fmt.Sprintf("%d secrets, key: %s", len(names), v.store.Source())
 	}
 	return c
 }

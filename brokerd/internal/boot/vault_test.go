@@ -42,3 +42,29 @@ func TestAStoreThatBreaksWhileACallRuns(t *testing.T) {
 		t.Error("a broken store gives values")
 	}
 }
+
+// An encrypted key is no reason to ask: whoever started brokerd has. The status
+// tells where the key is from.
+func TestAKeyThatWasHandedOver(t *testing.T) {
+	dir := t.TempDir()
+	cfg := secret.Config{Dir: dir, Key: secret.Key{File: filepath.Join(dir, "key"), Passphrase: func() (string, error) { return "correct horse", nil }}}
+	if _, err := secret.Create(cfg); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := secret.Unlock(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Key.Passphrase = nil
+	if _, err := openVault(cfg, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("it opened without a passphrase")
+	}
+	cfg.Key.Unlocked = plain
+	v, err := openVault(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := v.check(); c.State != "ok" || !strings.HasSuffix(c.Detail, "key, unlocked with its passphrase at the start") {
+		t.Errorf("%+v", c)
+	}
+}

@@ -105,7 +105,8 @@ func (a *app) printReport(r setup.Report) {
 
 func (a *app) up() *cobra.Command {
 	var detach, plain, quiet bool
-	var model string
+	var model, passphrase string
+	var keyFD int
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "up", Short: "run all programs of Boxmaker", Args: exactly(0),
@@ -115,6 +116,11 @@ to start, which has to be mended first. With --detach that is exit code 1, as is
 brokerd that does not answer; a machine on which no tool can run is told in a line. Stays in the foreground
 until Ctrl-C, SIGTERM or bxctl down, unless --detach is given.
 
+If the key of the secrets is encrypted with a passphrase (bxctl secret passphrase), it
+asks for that once, on the terminal, before it starts anything; --detach asks first and
+then leaves. Without a terminal, --passphrase-file names a file that only you can read.
+brokerd gets the opened key over a descriptor, also when it is started again.
+
 In a terminal it shows the state of all roles and the last lines of their logs; with a
 pipe, --plain, NO_COLOR or TERM=dumb it prints lines. All of them are in bxctl logs.
 For systemd instead of bxctl up, see bxctl init --systemd.`,
@@ -123,6 +129,9 @@ For systemd instead of bxctl up, see bxctl init --systemd.`,
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but the reason of a failure")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "run in the background; return when Boxmaker is ready")
 	c.Flags().StringVar(&model, "model", "", "this time, start llama-server with this GGUF `file`")
+	c.Flags().StringVar(&passphrase, "passphrase-file", "", "read the passphrase of the secrets' key from the first line of this `file`")
+	c.Flags().IntVar(&keyFD, "key-fd", 0, "")
+	_ = c.Flags().MarkHidden("key-fd") // of --detach to the up that it starts
 	c.Flags().DurationVar(&wait, "wait", 3*time.Minute, "with --detach: how long to wait until it is ready")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		path, err := self()
@@ -130,6 +139,14 @@ For systemd instead of bxctl up, see bxctl init --systemd.`,
 			return err
 		}
 		o := up.Options{Layout: a.layout, Model: model, Self: path, Environ: a.environ(), Version: daemon.Version, Out: a.err, Now: a.env.Now, Plain: plain || !a.out.Terminal, Quiet: quiet}
+		o.Passphrase, o.Retry = passphraseFile(passphrase), false
+		if passphrase == "" {
+			o.Passphrase, o.Retry = askPassphrase, true
+		}
+		if keyFD > 2 {
+			syscall.CloseOnExec(keyFD) // brokerd alone gets it
+			o.Key = os.NewFile(uintptr(keyFD), "key")
+		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		if detach {

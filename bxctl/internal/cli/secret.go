@@ -21,14 +21,14 @@ import (
 
 func (a *app) secrets() *cobra.Command {
 	c := &cobra.Command{
-		Use: "secret", Short: "keep secrets for tools: set, list, rm, rotate", Args: cobra.ArbitraryArgs,
+		Use: "secret", Short: "keep secrets for tools: set, list, rm, rotate, passphrase", Args: cobra.ArbitraryArgs,
 		Long: `Keeps passwords and tokens that tools may use, encrypted, in a store that only brokerd
 opens. A grant names the secrets of its calls ([secrets] names), and says whether the
 tool gets the value or brokerd adds it to a request outside of the container. What a
 tool gives back is searched for all values before the model or a log sees it.
 
 The key of the store lies in another folder (keep a copy of it apart), may itself be
-encrypted with a passphrase (age -p), or is a systemd credential of brokerd. A value is
+encrypted with a passphrase (bxctl secret passphrase), or is a systemd credential of brokerd. A value is
 never shown again.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -38,7 +38,7 @@ never shown again.`,
 		},
 	}
 	key := c.PersistentFlags().String("key", "", "`file` of the key (default: brokerd.key in the folder of the keys)")
-	c.AddCommand(a.secretSet(key), a.secretList(key), a.secretRemove(key), a.secretRotate(key))
+	c.AddCommand(a.secretSet(key), a.secretList(key), a.secretRemove(key), a.secretRotate(key), a.secretPassphrase(key))
 	return c
 }
 
@@ -155,7 +155,8 @@ func (a *app) secretRotate(key *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rotate", Short: "encrypt all with a new key", Args: exactly(0),
 		Long: `Makes a new key and encrypts the store with it; the old key opens it no more. A
-running brokerd takes the new one at once. If somebody may have read both the key and
+running brokerd takes the new one at once, or, if the key has a passphrase, at the next
+bxctl up. If somebody may have read both the key and
 the store, the values themselves must be replaced where they were issued: a new key
 does not help there.`,
 	}
@@ -168,6 +169,9 @@ does not help there.`,
 			return err
 		}
 		fmt.Fprintln(a.env.Stdout, "the secrets have a new key; replace the copy of it that you keep")
+		if strings.HasSuffix(s.Source(), "passphrase") {
+			fmt.Fprintln(a.env.Stdout, "if Boxmaker runs, start it again, since it can't open the new one by itself: bxctl down, then bxctl up")
+		}
 		return nil
 	}
 	return c
@@ -187,14 +191,7 @@ func (a *app) openSecrets(key string) (*secret.Store, error) {
 		}
 		c.Owner = int(s.UID("brokerd"))
 	}
-	c.Key.Passphrase = func() (string, error) {
-		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-		if err != nil {
-			return "", &fault.Fault{What: "the key is encrypted with a passphrase, and there is no terminal to ask for it", Do: "run it in a terminal", Key: "secret-passphrase"}
-		}
-		defer tty.Close()
-		return hidden(tty, tty, "Passphrase of the key (it is not shown): ")
-	}
+	c.Key.Passphrase = askPassphrase
 	s, err := secret.Open(c)
 	return s, secretFault(err)
 }

@@ -19,7 +19,6 @@ import (
 	"boxmaker/internal/proto"
 	"boxmaker/internal/secret"
 
-	"github.com/pelletier/go-toml/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -192,23 +191,9 @@ func (x *exam) workspaceUse() {
 	x.ok(x.Layout.Workspace, "tools may use it")
 }
 
-// brokerKey is where the key of brokerd's secrets is, as far as a file says.
-func (x *exam) brokerKey() string {
-	var conf struct {
-		Secrets struct {
-			Key string `toml:"key"`
-		} `toml:"secrets"`
-	}
-	b, err := os.ReadFile(filepath.Join(x.Layout.Config, setup.FileBroker))
-	if err == nil && toml.Unmarshal(b, &conf) == nil && conf.Secrets.Key != "" {
-		return conf.Secrets.Key
-	}
-	return filepath.Join(x.Layout.Keys, setup.BrokerKey)
-}
-
 // secrets: store and key are there, private, apart, and fit each other.
 func secrets(x *exam) {
-	store, key := filepath.Join(x.Layout.Secrets, secret.FileName), x.brokerKey()
+	store, key := filepath.Join(x.Layout.Secrets, secret.FileName), setup.KeyFile(x.Layout)
 	if !x.setUp() {
 		x.skip(store, "Boxmaker is not set up here")
 		return
@@ -228,7 +213,12 @@ func secrets(x *exam) {
 		x.skip(key, "the key is not there; systemd may hold it as a credential")
 		return
 	}
-	s, err := secret.Open(secret.Config{Dir: x.Layout.Secrets, Key: secret.Key{File: key}, Owner: int(x.uidOf("brokerd"))})
+	c := secret.Config{Dir: x.Layout.Secrets, Key: secret.Key{File: key}, Owner: int(x.uidOf("brokerd"))}
+	if c.Locked() { // whether the two fit, bxctl up finds out when it has asked
+		x.ok(store, "the key %s is encrypted with a passphrase, for which bxctl up asks; the store was not opened", key)
+		return
+	}
+	s, err := secret.Open(c)
 	var e *config.Error
 	switch {
 	case errors.As(err, &e):

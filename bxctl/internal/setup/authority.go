@@ -12,6 +12,8 @@ import (
 	"boxmaker/internal/config"
 	"boxmaker/internal/durable"
 	"boxmaker/internal/secret"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 //go:embed files/grants/*.toml files/welcome.md
@@ -57,6 +59,20 @@ func Complete(l config.Layout) (added []string, err error) {
 	}
 	made, err := makeStore(l)
 	return append(added, made...), err
+}
+
+// KeyFile is where the key of brokerd's secrets is, as far as a file says.
+func KeyFile(l config.Layout) string {
+	var conf struct {
+		Secrets struct {
+			Key string `toml:"key"`
+		} `toml:"secrets"`
+	}
+	b, err := os.ReadFile(filepath.Join(l.Config, FileBroker))
+	if err == nil && toml.Unmarshal(b, &conf) == nil && conf.Secrets.Key != "" {
+		return conf.Secrets.Key
+	}
+	return filepath.Join(l.Keys, BrokerKey)
 }
 
 // makeStore makes an empty store of secrets, and its key elsewhere, unless there

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -108,9 +109,14 @@ func (c *child) command(r Role, dir string, socks *listening, isolate bool) (*ex
 	if r.Late != nil {
 		args = append(slices.Clone(args), r.Late()...)
 	}
+	extra := socks.files
+	if r.Key != nil {
+		args = append(slices.Clone(args), "-key-fd", strconv.Itoa(3+len(extra)))
+		extra = append(slices.Clone(extra), r.Key)
+	}
 	cmd := exec.Command(r.Path, args...)
 	cmd.Dir, cmd.Env = dir, append(append([]string{}, r.Env...), socks.env()...)
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = write, write, socks.files
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = write, write, extra
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if isolate {
 		isolateNetwork(cmd.SysProcAttr)

@@ -35,6 +35,11 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	if err := refuse(o.Layout); err != nil {
 		return err
 	}
+	key, err := o.unlockBefore()
+	if err != nil {
+		return err
+	}
+	defer closeKey(key)
 	args := []string{"up", "--quiet"}
 	if o.Model != "" {
 		path, err := setup.CheckModel(o.Model)
@@ -55,6 +60,10 @@ func Detach(ctx context.Context, o Options, wait time.Duration) error {
 	cmd := exec.Command(o.Self, args...)
 	cmd.Env, cmd.Dir = o.Environ, "/"
 	cmd.Stdout, cmd.Stderr = log, log
+	if key != nil {
+		cmd.Args = append(cmd.Args, "--key-fd", "3")
+		cmd.ExtraFiles = []*os.File{key}
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return broken("start itself", err)

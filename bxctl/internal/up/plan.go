@@ -11,6 +11,7 @@ package up
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type Role struct {
 	Sockets []Socket // up listens and hands them over, from descriptor 3
 	Makes   string   // socket that the program makes itself; removed before each start
 	Folders []Folder // in the run folder, for what it makes itself
+	Key     *os.File // brokerd's opened key, handed over behind the sockets; nil: it opens the file itself
 	UID     uint32   // that it ends up with; as root only
 	Isolate bool     // in a network namespace without devices
 	Loud    bool     // its log shows on the terminal
@@ -64,6 +66,7 @@ type Input struct {
 	Root     bool
 	Owner    uint32   // uid that may use loop.sock
 	Environ  []string // of up itself; little of it is passed on
+	Key      *os.File // brokerd's key, if its file is encrypted with a passphrase
 }
 
 // names of roles and of the file of each socket.

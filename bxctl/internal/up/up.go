@@ -35,6 +35,12 @@ type Options struct {
 	Now     func() time.Time
 	Plain   bool // lines, in a terminal too
 	Quiet   bool // nothing but the log
+
+	// Passphrase asks for that of brokerd's key. It is called again after a
+	// wrong one if Retry says so. nil: there is nobody to ask.
+	Passphrase func() (string, error)
+	Retry      bool
+	Key        *os.File // the opened key, if whoever started this up has asked
 }
 
 // Run runs all roles until ctx ends; then it stops them and returns nil. A
@@ -70,6 +76,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := refuse(o.Layout); err != nil {
 		return errors.Join(err, held.release())
 	}
+	if in.Key, err = o.unlock(in.Settings); err != nil {
+		return errors.Join(err, held.release())
+	}
+	defer closeKey(in.Key)
 	own, err := logs.Open(o.Layout.Log, "up", o.Now)
 	if err != nil {
 		return errors.Join(broken("open its log", err), held.release())
@@ -247,7 +257,7 @@ func (s *session) keepers(st *starter) ([]*keeper, error) {
 	var out []*keeper
 	for _, r := range s.roles {
 		if r.Name == roleBroker {
-			r.Late = s.knownHeads
+			r.Late, r.Key = s.knownHeads, s.in.Key
 		}
 		k, err := newKeeper(r, s.o.Layout.Run, s.o.Layout.Log, st, b, s.out)
 		if err != nil {

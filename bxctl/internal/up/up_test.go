@@ -44,7 +44,12 @@ func runUp() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	err = Run(ctx, Options{Layout: l, Self: os.Args[0], Environ: os.Environ(), Version: "t", Out: term.Plain(os.Stderr), Now: time.Now})
+	o := Options{Layout: l, Self: os.Args[0], Environ: os.Environ(), Version: "t", Out: term.Plain(os.Stderr), Now: time.Now}
+	if i := slices.Index(os.Args, "--key-fd"); i > 0 && os.Args[i+1] == "3" {
+		syscall.CloseOnExec(3)
+		o.Key = os.NewFile(3, "key")
+	}
+	err = Run(ctx, o)
 	if err != nil {
 		fmt.Fprint(os.Stderr, fault.Text(err))
 	}
