@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/proto"
@@ -250,6 +251,21 @@ func TestFolded(t *testing.T) {
 		}
 		if c.fold != "" && !strings.Contains(lines, "rm -rf /") {
 			t.Errorf("%s: the end is not shown", c.name)
+		}
+	}
+}
+
+// No row ends between a letter and what is drawn onto it, and nothing joins over the
+// end of a row: the frame's edge would go with it.
+func TestLayout_NothingRidesOnTheFrame(t *testing.T) {
+	for _, s := range []string{strings.Repeat("👩\u200d👩\u200d👧", 30), strings.Repeat("a\u0301\u0301", 80), strings.Repeat("❤\ufe0f", 80), "x\u200d", "نمی\u200c", strings.Repeat("क्\u200dष", 40)} {
+		for width := 21; width < 45; width++ {
+			for _, r := range layout(s, width) {
+				first, _ := utf8.DecodeRuneInString(r.text)
+				if r.goesOn && rides(first) || strings.ContainsAny(r.text, "\u200c\u200d") {
+					t.Fatalf("width %d: %q", width, r.text)
+				}
+			}
 		}
 	}
 }

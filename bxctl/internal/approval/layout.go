@@ -27,11 +27,16 @@ func layout(s string, width int) []row {
 		line = strings.ReplaceAll(tame(line), "\t", "    ")
 		start := line[:min(len(line), 2)]
 		from, n, goesOn := 0, 0, false
+		base, above := 0, 0 // the last letter of its own, and the columns up to it
 		for i, r := range line {
 			w := columns(r)
-			if n+w > width {
-				out = append(out, row{line[from:i], goesOn, start})
-				from, n, goesOn = i, 0, true
+			if !rides(r) {
+				base, above = i, n
+			}
+			if n+w > width && base > from { // never between a letter and its marks
+				out = append(out, row{line[from:base], goesOn, start})
+				from, n, goesOn = base, n-above, true
+				above = 0
 			}
 			n += w
 		}
@@ -50,8 +55,19 @@ func columns(r rune) int {
 	return 2
 }
 
-// tame shows marks by number where they stand on nothing or are too many.
+// rides reports whether a rune is drawn onto the one before it.
+func rides(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc) || r == 0xfe0e || r == 0xfe0f
+}
+
+// joiners draw what follows onto what is before them. Some terminals do so over
+// the end of a row, with the frame's own edge.
+var joiners = strings.NewReplacer("\u200c", "<U+200C>", "\u200d", "<U+200D>") //nolint:gochecknoglobals // a table
+
+// tame shows joiners by number, and marks where they stand on nothing or are too
+// many.
 func tame(line string) string {
+	line = joiners.Replace(line)
 	marks, changed := maxMarks, false // at the start there is no letter
 	for _, r := range line {
 		if unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc) {

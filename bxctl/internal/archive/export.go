@@ -149,7 +149,7 @@ func (e Export) shown(p *proto.Past) string {
 			b.WriteString(sc.Dim("(thought: "+term.Clip(term.Line(p.Thinking), sc.Width()-12)+")") + "\n")
 		}
 		if text := strings.Trim(p.Text, "\n"); text != "" {
-			b.WriteString(term.Safe(text) + "\n")
+			b.WriteString(term.Theirs(term.Safe(text)) + "\n")
 		}
 		if p.Tool != "" {
 			b.WriteString(sc.Dim(term.Clip("· "+term.Line(p.Tool)+" "+term.Line(p.Args), sc.Width()-1)) + "\n")

@@ -27,6 +27,7 @@ type View struct {
 	Owner  bool // approvals are shown as brokerd tells them
 
 	clean   term.Cleaner
+	mark    marker          // of the answer's lines
 	status  string          // status line on the terminal now
 	mid     bool            // the answer's last line is open
 	part    strings.Builder // text of the answer since the last tool call or retry
@@ -128,8 +129,12 @@ func (v *View) write(s string) {
 		return
 	}
 	v.clear()
-	io.WriteString(v.Answer.W, v.clean.Clean(s)) //nolint:errcheck // a reader that left ends the program by SIGPIPE
-	v.mid = !strings.HasSuffix(s, "\n")
+	s = v.clean.Clean(s)
+	if v.Answer.Terminal {
+		s = v.mark.more(s)
+	}
+	io.WriteString(v.Answer.W, s) //nolint:errcheck // a reader that left ends the program by SIGPIPE
+	v.mid = v.mid && s == "" || s != "" && !strings.HasSuffix(s, "\n")
 }
 
 func (v *View) result(m *proto.Result) {
@@ -259,6 +264,10 @@ func (v *View) clear() {
 
 // endLine ends the answer's open line.
 func (v *View) endLine() {
+	if rest := v.mark.end(); rest != "" {
+		io.WriteString(v.Answer.W, rest) //nolint:errcheck // see write
+		v.mid = true
+	}
 	if v.mid {
 		v.mid = false
 		io.WriteString(v.Answer.W, "\n") //nolint:errcheck // see write

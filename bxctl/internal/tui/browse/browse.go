@@ -186,7 +186,7 @@ func (m *Model) rows(p *part) []string {
 	p.rows = []string{term.Clip(mark+p.head, m.room())}
 	if p.open {
 		for _, l := range p.body(m.room() - 2) {
-			p.rows = append(p.rows, "  "+l)
+			p.rows = append(p.rows, term.Indent(l))
 		}
 	}
 	return p.rows

@@ -80,7 +80,7 @@ func (m *Model) resultText(r Result) {
 			m.say(m.sc.Dim(fmt.Sprintf("  … %d more rows (Ctrl-O)", len(rows)-i)))
 			return
 		}
-		m.say(m.sc.Dim("  " + l))
+		m.say(m.sc.Dim(term.Indent(l)))
 	}
 }
 

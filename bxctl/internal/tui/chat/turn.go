@@ -146,7 +146,7 @@ func (m *Model) endThinking(t *turn) {
 // unfold finishes a longer text, indented and dim.
 func (m *Model) unfold(s string) {
 	for _, l := range wrapText(term.Safe(strings.TrimSpace(s)), m.room()-2) {
-		m.say(m.sc.Dim("  " + l))
+		m.say(m.sc.Dim(term.Indent(l)))
 	}
 }
 

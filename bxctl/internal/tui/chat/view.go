@@ -57,7 +57,7 @@ func (m *Model) turnLines() []string {
 		if m.details && !t.thought.IsZero() {
 			rows := wrapText(term.Safe(strings.TrimSpace(tail(t.think.String(), 4096))), m.room()-2)
 			for _, l := range rows[max(0, len(rows)-8):] {
-				out = append(out, m.sc.Dim("  "+l))
+				out = append(out, m.sc.Dim(term.Indent(l)))
 			}
 		}
 		for _, c := range t.calls {

@@ -58,7 +58,7 @@ func (r *renderer) block(n ast.Node, width int) [][]span {
 	case *ast.CodeBlock:
 		return r.code("", n.Lines(), width)
 	case *ast.Blockquote:
-		return prefix(r.blocks(n, width-2, false), span{"│ ", dim}, span{"│ ", dim})
+		return prefix(r.blocks(n, width-2, false), span{"▎ ", dim}, span{"▎ ", dim})
 	case *ast.List:
 		return r.list(n, width)
 	case *ast.HTMLBlock:

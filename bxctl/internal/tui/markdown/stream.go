@@ -4,8 +4,9 @@
 // only the block that is still open is laid out again (so that the cost of a
 // token does not grow with the answer), and that no control sequence, and no
 // hidden character, of the text survives, whether it stands there as bytes or
-// as an entity such as &#27;. Its own output holds SGR sequences only, and
-// none at all without colour. It does not follow references from one block to
+// as an entity such as &#27;. No row begins as one of this program's own does,
+// such as the frame around a question. Its own output holds SGR sequences only,
+// and none at all without colour. It does not follow references from one block to
 // another: each block is read for itself.
 package markdown
 
@@ -113,7 +114,7 @@ func (s *Stream) Open() []string {
 		if s.partial != "" && !s.endsFence(s.partial) {
 			h := s.code
 			for _, row := range codeRows(&h, s.partial, s.width) {
-				s.open = append(s.open, s.theme.paint(row))
+				s.open = s.put(s.open, row)
 			}
 		}
 		return s.open
@@ -130,7 +131,7 @@ func (s *Stream) Open() []string {
 		_ = at
 	}
 	for _, row := range s.rows(src) {
-		s.open = append(s.open, s.theme.paint(row))
+		s.open = s.put(s.open, row)
 	}
 	return s.open
 }
@@ -151,7 +152,27 @@ func (s *Stream) rows(src string) [][]span {
 	return r.blocks(doc, s.width, false)
 }
 
-func (s *Stream) emit(row []span) { s.done = append(s.done, s.theme.paint(row)) }
+func (s *Stream) emit(row []span) { s.done = s.put(s.done, row) }
+
+// put adds a row. One that could pass for a row of the program itself, such as a
+// piece of the frame around a question to the owner, stands behind a gutter.
+func (s *Stream) put(to []string, row []span) []string {
+	var text strings.Builder
+	for _, p := range row {
+		if p == columnRule {
+			text.WriteByte(' ') // drawn here, between the cells of a table
+			continue
+		}
+		text.WriteString(p.text)
+	}
+	if !term.Ours(text.String()) {
+		return append(to, s.theme.paint(row))
+	}
+	for _, r := range chop(row, s.width-term.Columns(term.Gutter)) {
+		to = append(to, s.theme.paint(append([]span{{term.Gutter, dim}}, r...)))
+	}
+	return to
+}
 
 // gap reports whether an empty line goes before the open block.
 func (s *Stream) gap() bool { return s.began && (!s.item || s.loose) }

@@ -51,7 +51,10 @@ func (r *renderer) cells(n *east.Table) [][][]span {
 	return out
 }
 
-const between = 3 // columns of " │ "
+const between = 3 // columns of columnRule
+
+// columnRule stands between two cells.
+var columnRule = span{" │ ", dim} //nolint:gochecknoglobals // a constant
 
 // columnWidths shares width out; nil if a column would get less than six.
 func columnWidths(cells [][][]span, width int) []int {
@@ -95,7 +98,7 @@ func tableRow(row [][]span, widths []int, align []east.Alignment) [][]span {
 	for y := range out {
 		for i, w := range widths {
 			if i > 0 {
-				out[y] = append(out[y], span{" │ ", dim})
+				out[y] = append(out[y], columnRule)
 			}
 			var cell []span
 			if y < len(wrapped[i]) {

@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -144,7 +145,14 @@ func (p *Painter) line(l string, there bool) {
 	// Erased before and not behind the text: some terminals remember how wide a
 	// row was, and break the blank rest of it when they get narrower.
 	p.out.WriteString("\r\x1b[K" + l)
+	if strings.Contains(l, joiner) && strings.HasSuffix(ansi.Strip(l), joiner) {
+		p.out.WriteString(" ")
+	}
 }
+
+// joiner draws the next letter onto the one before it. Some terminals do so over
+// the end of a row, with the first letter of the next one.
+const joiner = "\u200d"
 
 // to moves from row at to row, of which rows exist; behind them a line feed
 // makes one.

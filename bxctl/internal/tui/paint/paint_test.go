@@ -199,3 +199,17 @@ func TestResize(t *testing.T) {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
+
+// A joiner at the end of a row must not draw the next row's first letter onto it.
+func TestPainter_JoinerAtTheEnd(t *testing.T) {
+	for row, want := range map[string]string{"x\u200d": "x\u200d ", "\x1b[2mx\u200d\x1b[0m": "\x1b[2mx\u200d\x1b[0m ", "a\u200db": "a\u200db"} {
+		var out bytes.Buffer
+		p := Painter{W: &out}
+		if err := p.Paint(Frame{Done: []string{row}, Live: []string{"live"}}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "\x1b[K"+want+"\r\n") {
+			t.Errorf("%q: %q", row, out.String())
+		}
+	}
+}
