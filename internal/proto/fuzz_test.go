@@ -48,6 +48,9 @@ func FuzzRunnerEvent(f *testing.F)   { fuzzUnion(f, "runner-event", RunnerEvents
 func FuzzEgressRequest(f *testing.F) { fuzzUnion(f, "egress-request", EgressRequests) }
 func FuzzEgressEvent(f *testing.F)   { fuzzUnion(f, "egress-event", EgressEvents) }
 
+func FuzzGatewayRequest(f *testing.F) { fuzzUnion(f, "gateway-request", GatewayRequests) }
+func FuzzGatewayEvent(f *testing.F)   { fuzzUnion(f, "gateway-event", GatewayEvents) }
+
 // FuzzDecodeRecord also holds the quick decoder to the strict one.
 func FuzzDecodeRecord(f *testing.F) {
 	seed(f, "record")

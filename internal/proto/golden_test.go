@@ -82,6 +82,8 @@ func unionFamilies() []unionFamily {
 		{"runner-event", RunnerEvents, runnerEvents()},
 		{"egress-request", EgressRequests, egressRequests()},
 		{"egress-event", EgressEvents, egressEvents()},
+		{"gateway-request", GatewayRequests, gatewayRequests()},
+		{"gateway-event", GatewayEvents, gatewayEvents()},
 	}
 }
 
