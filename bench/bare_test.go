@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,15 +25,22 @@ import (
 // else: with its uid, in its mount namespace, from the description that it wrote
 // for a call. The tool in it is a program that only ends.
 type bare struct {
-	jobs chan string
-	took chan done
-	n    int
+	jobs chan job
+	n    atomic.Int64
+}
+
+type job struct {
+	id   string
+	done chan done
 }
 
 type done struct {
 	time time.Duration
 	err  error
 }
+
+// bareAtOnce is how many can run at one time.
+const bareAtOnce = 2
 
 // newBare takes a copy of the bundle of a call. An error says why it can't.
 func newBare(d *desk) (*bare, error) {
@@ -65,13 +73,18 @@ func newBare(d *desk) (*bare, error) {
 			return nil, err
 		}
 	}
-	b := &bare{jobs: make(chan string), took: make(chan done)}
-	ready := make(chan error)
-	go func() {
-		_ = stack.OnThread(0, func() error { return b.serve(d.PID("runnerd"), at, ready) })
-	}()
+	b := &bare{jobs: make(chan job)}
 	d.t.Cleanup(func() { close(b.jobs) })
-	return b, <-ready
+	ready := make(chan error)
+	for range bareAtOnce {
+		go func() {
+			_ = stack.OnThread(0, func() error { return b.serve(d.PID("runnerd"), at, ready) })
+		}()
+		if err := <-ready; err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // serve runs on one thread, which becomes what runnerd is.
@@ -85,10 +98,10 @@ func (b *bare) serve(runnerd int, at string, ready chan<- error) error {
 		return err
 	}
 	ready <- nil
-	for id := range b.jobs {
+	for j := range b.jobs {
 		dir := at + "/bare"
 		cmd := exec.Command("crun", "--root", dir+"/state", "--cgroup-manager=disabled", "--log", "file:"+dir+"/runtime.log",
-			"--log-format", "json", "run", "--bundle", dir, "--pid-file", dir+"/pid", id)
+			"--log-format", "json", "run", "--bundle", dir, "--pid-file", dir+"/pid-"+j.id, j.id)
 		cmd.Env, cmd.Dir = []string{"PATH=/nonexistent", "XDG_RUNTIME_DIR=" + dir + "/state"}, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		var said bytes.Buffer
@@ -100,7 +113,7 @@ func (b *bare) serve(runnerd int, at string, ready chan<- error) error {
 			text, _ := os.ReadFile(dir + "/runtime.log")
 			end.err = fmt.Errorf("%w: %s %s", err, said.Bytes(), text)
 		}
-		b.took <- end
+		j.done <- end
 	}
 	return nil
 }
@@ -122,11 +135,11 @@ func join(runnerd int) error {
 }
 
 func (b *bare) run(t *testing.T) time.Duration {
-	b.n++
-	b.jobs <- fmt.Sprintf("bare-%d", b.n)
-	d := <-b.took
+	j := job{fmt.Sprintf("bare-%d", b.n.Add(1)), make(chan done)}
+	b.jobs <- j
+	d := <-j.done
 	if d.err != nil {
-		t.Fatal(d.err)
+		t.Error(d.err)
 	}
 	return d.time
 }
