@@ -52,7 +52,7 @@ func main() {
 // options are the command line.
 type options struct {
 	config, grants, audit, state, secrets, key string
-	broker, owner, runner, egress, doors       string
+	broker, owner, runner, egress, doors, chat string
 	peersLoopd, peersOwner                     []uint32
 	own                                        []string
 	known                                      []proto.AuditHead
@@ -76,6 +76,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.owner, "owner", "", "`socket` for the owner's tools")
 	f.StringVar(&o.runner, "runner", "", "`socket` of runnerd; none means that nothing can run")
 	f.StringVar(&o.egress, "egress", "", "`socket` of egressd; none means that no call reaches the network")
+	f.StringVar(&o.chat, "gateway", "", "`socket` of gatewayd; none means that no approval is shown in a chat")
 	f.StringVar(&o.doors, "doors", "", "`folder` for sockets of calls whose requests get a secret added")
 	f.Func("peer-loopd", "user `id` of loopd (may be repeated; default: own and root)", uids(&o.peersLoopd))
 	f.Func("peer-owner", "user `id` of the owner (may be repeated; default: own and root)", uids(&o.peersOwner))

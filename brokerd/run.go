@@ -64,7 +64,7 @@ func run(d *daemon.Daemon, o options) error {
 	cfg := boot.Config{
 		Audit: h.Audit, State: h.State, Grants: h.Grants(own...), Secrets: h.Secrets(), Settings: set,
 		Clock: clock, Version: daemon.Version, Name: boot.Names(o.peersOwner...), Log: d.Log(),
-		Known: o.known, Accept: o.accept,
+		Known: o.known, Accept: o.accept, Gateway: o.chat,
 	}
 	if err := cfg.Parts(o.runner, o.egress, o.doors); err != nil {
 		return err
@@ -123,7 +123,7 @@ func confinement(o options, h *boot.Held) daemon.Confinement {
 	if o.doors != "" {
 		c.ReadWrite = append(c.ReadWrite, o.doors)
 	}
-	for _, s := range []string{o.runner, o.egress} {
+	for _, s := range []string{o.runner, o.egress, o.chat} {
 		if s != "" {
 			c.ReadOnly = append(c.ReadOnly, filepath.Dir(s))
 		}

@@ -19,6 +19,7 @@ import (
 	"boxmaker/brokerd/internal/audit"
 	"boxmaker/brokerd/internal/calls"
 	"boxmaker/brokerd/internal/driver"
+	"boxmaker/brokerd/internal/gateway"
 	"boxmaker/brokerd/internal/policy"
 	"boxmaker/brokerd/internal/serve"
 	"boxmaker/brokerd/internal/settings"
@@ -40,6 +41,7 @@ type Config struct {
 	Settings     settings.Settings
 	Runner       driver.Runner
 	Doors        driver.Doors // nil: no way out
+	Gateway      string       // socket of gatewayd; empty: there is no chat
 	Clock        approval.Clock
 	Version      string
 	Name         func(uid uint32) string
@@ -70,6 +72,7 @@ type Broker struct {
 	since   time.Time
 }
 
+	gateway *gateway.Client // nil: there is no chat
 // Open opens the state and the audit log.
 func Open(c Config) (*Broker, error) {
 	b := &Broker{cfg: c, since: c.Clock.Now()}
@@ -125,7 +128,8 @@ func Open(c Config) (*Broker, error) {
 			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress), Kept: maxKept,
 		},
 	})
-	b.health = newHealth(c.Looks, c.Clock.Now)
+	b.chat()
+	b.health = newHealth(b.cfg.Looks, c.Clock.Now)
 	return b, nil
 }
 
@@ -165,6 +169,9 @@ func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) err
 	ready()
 	return g.Wait()
 }
+	if b.gateway != nil {
+		g.Go(func() error { b.gateway.Run(ctx); return nil })
+	}
 
 func (b *Broker) checkpoint() (*proto.Head, error) {
 	h, err := b.log.Checkpoint(b.signer)

@@ -25,6 +25,7 @@ type house struct {
 	set   settings.Settings
 	stop  func()
 	owner []uint32 // who may use owner.sock; nil: this user
+	chat  string   // socket of gatewayd
 
 	mu   sync.Mutex
 	runs map[string]int
@@ -81,7 +82,7 @@ func (h *house) config(held *Held) Config {
 	h.try(err)
 	return Config{
 		Audit: held.Audit, State: held.State, Grants: held.Grants(), Secrets: held.Secrets(), Settings: h.set,
-		Runner: h, Clock: clock, Version: "v-test", Name: Names(), Log: slog.New(slog.DiscardHandler),
+		Runner: h, Clock: clock, Version: "v-test", Name: Names(), Log: slog.New(slog.DiscardHandler), Gateway: h.chat,
 	}
 }
 

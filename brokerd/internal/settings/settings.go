@@ -17,6 +17,7 @@ type Settings struct {
 	Calls    Calls    `toml:"calls"`
 	Limits   Limits   `toml:"limits"`
 	Secrets  Secrets  `toml:"secrets"`
+	Gateway  Gateway  `toml:"gateway"`
 }
 
 // Approval says how the owner is asked.
@@ -50,6 +51,7 @@ func Default() Settings {
 		Calls:    Calls{Running: 8, Live: 64, Session: 4},
 		Limits:   Limits{Egress: 64 << 20},
 	}
+		Gateway:  defaultGateway(),
 }
 
 // Load reads path over the defaults. An error is a *config.Error.
@@ -72,6 +74,7 @@ func (s *Settings) Validate() error {
 	}
 	if v := s.Limits.Egress; v < 1<<10 || v > 64<<30 {
 		errs = append(errs, fmt.Errorf("limits.egress is %s; it must be from 1KiB to 64GiB", v))
+	errs = append(errs, s.Gateway.validate())
 	}
 	if s.Secrets.Key != "" && !filepath.IsAbs(s.Secrets.Key) {
 		errs = append(errs, errors.New("secrets.key is not an absolute path"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func load(t *testing.T, text string) (Settings, error) {
 
 func TestAnEmptyFileIsTheDefault(t *testing.T) {
 	s, err := load(t, "# nothing\n")
-	if err != nil || s != Default() {
+	if err != nil || !reflect.DeepEqual(s, Default()) {
 		t.Errorf("%+v %v", s, err)
 	}
 }

@@ -1,0 +1,39 @@
+package boot
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"boxmaker/brokerd/internal/gateway"
+	"boxmaker/internal/proto"
+)
+
+// chat makes the client of gatewayd, if there is one, and a row of the status.
+// Neither can hold anything up or end brokerd.
+func (b *Broker) chat() {
+	if b.cfg.Gateway == "" {
+		return
+	}
+	g := b.cfg.Settings.Gateway
+	b.gateway = gateway.New(gateway.Config{
+		Socket: b.cfg.Gateway, Desk: b.desk, State: b.cfg.State, Head: b.log.Head, Checkpoint: b.checkpoint,
+		Rules: gateway.Rules{Approve: g.Approve, MaxTaint: g.MaxTaint, Never: g.Never},
+		Now:   b.cfg.Clock.Now, Rand: rand.Float64, Log: b.cfg.Log,
+	})
+	b.cfg.Looks = append(b.cfg.Looks, gatewayLook(b.cfg.Gateway, b.gateway.Trouble))
+}
+
+// gatewayLook asks gatewayd how it is.
+func gatewayLook(socket string, trouble func() error) Look {
+	return Look{Name: "gateway", Ask: func(ctx context.Context) []proto.Check {
+		m, err := ask[*proto.GatewayStatus](ctx, socket, proto.GatewayEvents, &proto.GetGateway{})
+		if err != nil {
+			return failed("gateway", err, "gatewayd-away")
+		}
+		rows := []proto.Check{{Name: "gateway", State: "ok", Detail: "gatewayd " + m.Version}}
+		if err := trouble(); err != nil {
+			rows = failed("gateway", err, "gatewayd-away")
+		}
+		return append(rows, within("gateway", m.Checks, m.Confinement)...)
+	}}
+}
