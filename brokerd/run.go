@@ -113,7 +113,7 @@ func (o options) dropsTo() int {
 }
 
 // confinement is what brokerd needs: its log, its state and its doors to write;
-// grants, secrets and key to read; and the sockets of runnerd and egressd. It
+// grants, secrets and key to read; and the sockets of runnerd, egressd and gatewayd. It
 // needs no network.
 func confinement(o options, h *boot.Held) daemon.Confinement {
 	c := daemon.Confinement{

@@ -69,10 +69,10 @@ type Broker struct {
 	desk    *approval.Desk
 	driver  *driver.Driver
 	health  *health
+	gateway *gateway.Client // nil: there is no chat
 	since   time.Time
 }
 
-	gateway *gateway.Client // nil: there is no chat
 // Open opens the state and the audit log.
 func Open(c Config) (*Broker, error) {
 	b := &Broker{cfg: c, since: c.Clock.Now()}
@@ -166,12 +166,12 @@ func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) err
 	g.Go(func() error { return serve.Broker(ctx, loopd.Listener, loopd.Peers, cfg) })
 	g.Go(func() error { return serve.Owner(ctx, owner.Listener, owner.Peers, cfg) })
 	g.Go(func() error { b.health.watch(ctx); return nil })
-	ready()
-	return g.Wait()
-}
 	if b.gateway != nil {
 		g.Go(func() error { b.gateway.Run(ctx); return nil })
 	}
+	ready()
+	return g.Wait()
+}
 
 func (b *Broker) checkpoint() (*proto.Head, error) {
 	h, err := b.log.Checkpoint(b.signer)

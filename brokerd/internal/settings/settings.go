@@ -50,8 +50,8 @@ func Default() Settings {
 		Approval: Approval{Expires: config.Duration(15 * time.Minute), Waiting: 16},
 		Calls:    Calls{Running: 8, Live: 64, Session: 4},
 		Limits:   Limits{Egress: 64 << 20},
-	}
 		Gateway:  defaultGateway(),
+	}
 }
 
 // Load reads path over the defaults. An error is a *config.Error.
@@ -72,9 +72,9 @@ func (s *Settings) Validate() error {
 		within("calls.live", s.Calls.Live, 1, 1024),
 		within("calls.session", s.Calls.Session, 1, 64),
 	}
+	errs = append(errs, s.Gateway.validate())
 	if v := s.Limits.Egress; v < 1<<10 || v > 64<<30 {
 		errs = append(errs, fmt.Errorf("limits.egress is %s; it must be from 1KiB to 64GiB", v))
-	errs = append(errs, s.Gateway.validate())
 	}
 	if s.Secrets.Key != "" && !filepath.IsAbs(s.Secrets.Key) {
 		errs = append(errs, errors.New("secrets.key is not an absolute path"))
