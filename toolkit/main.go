@@ -73,7 +73,7 @@ func start(ctx context.Context, in tool.Input, argv []string, dir string, secret
 			return toolinit.Internal("the way out could not be opened")
 		}
 		defer stop()
-		job.Env = forward.Env()
+		job.Env, job.NoUnix = forward.Env(), true
 	}
 	return program.Run(ctx, job)
 }

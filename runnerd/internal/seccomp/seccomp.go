@@ -8,9 +8,11 @@
 // namespace; clone3, whose flags a filter cannot see, is absent. Sockets are TCP
 // and UDP, NETLINK_ROUTE, and UNIX where there is a door: a server of the machine
 // that has its socket in a granted folder would obey whoever connects to it, and
-// neither a read-only mount nor this kernel's Landlock forbids that. Pairs of
-// UNIX sockets are always there. The names are those of
-// x86_64 and arm64; calls of another architecture end the process.
+// neither a read-only mount nor this kernel's Landlock forbids that. With a door
+// it is for the first process alone, which keeps it from the programs that it
+// starts. Pairs of UNIX sockets are always there, but for those of datagrams,
+// which could be connected anew to such a server. The names are those of x86_64
+// and arm64; calls of another architecture end the process.
 package seccomp
 
 import (
@@ -26,7 +28,7 @@ var profile []byte
 // The rule about UNIX sockets, as it stands in the profile and as it is without
 // a door (97 is EAFNOSUPPORT, after which programs do without).
 const (
-	withUnix    = `{"names":["socket"],"action":"SCMP_ACT_ALLOW","args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}`
+	withUnix    = `{"names":["socket"],"action":"SCMP_ACT_ALLOW","args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"},{"index":1,"value":15,"valueTwo":1,"op":"SCMP_CMP_MASKED_EQ"},{"index":2,"value":0,"op":"SCMP_CMP_EQ"}]}`
 	withoutUnix = `{"names":["socket"],"action":"SCMP_ACT_ERRNO","errnoRet":97,"args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]}`
 )
 

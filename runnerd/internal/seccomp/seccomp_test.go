@@ -57,6 +57,12 @@ func profileOf(t *testing.T, door bool) {
 		}
 		if slices.Contains(s.Names, "socket") && len(s.Args) > 0 && s.Args[0].Value == 1 {
 			unix = s.Action == "SCMP_ACT_ALLOW"
+			if unix && (len(s.Args) < 2 || s.Args[1].Value != 15 || s.Args[1].ValueTwo != 1) {
+				t.Error("UNIX sockets of any type")
+			}
+		}
+		if slices.Contains(s.Names, "socketpair") && s.Action == "SCMP_ACT_ALLOW" && (len(s.Args) != 2 || s.Args[1].Value != 15 || s.Args[1].ValueTwo != 1 && s.Args[1].ValueTwo != 5) {
+			t.Error("pairs of sockets that can be connected anew")
 		}
 	}
 	if unix != door {

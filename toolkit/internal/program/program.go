@@ -13,12 +13,14 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
+	"boxmaker/toolkit/internal/filter"
 	"boxmaker/toolkit/internal/tree"
 
 	"github.com/go-json-experiment/json"
@@ -36,6 +38,7 @@ type Job struct {
 	Env     []string          // beside the fixed ones
 	Secrets map[string]string // on descriptor 3, as JSON, if there are any
 	Limit   int64             // of the result, in bytes
+	NoUnix  bool              // without Unix sockets, which this process has
 }
 
 // Run runs it to its end, or to that of ctx.
@@ -126,7 +129,7 @@ func start(bin string, j Job) (*process, error) {
 		for _, f := range given {
 			fds = append(fds, f.Fd()) // which makes it one that blocks, as programs expect
 		}
-		p.pid, err = syscall.ForkExec(bin, j.Argv, &syscall.ProcAttr{Dir: j.Dir, Env: j.env(), Files: fds, Sys: &syscall.SysProcAttr{Setsid: true}})
+		p.pid, err = j.fork(bin, &syscall.ProcAttr{Dir: j.Dir, Env: j.env(), Files: fds, Sys: &syscall.SysProcAttr{Setsid: true}})
 	}
 	if err != nil {
 		p.abandon()
@@ -136,6 +139,24 @@ func start(bin string, j Job) (*process, error) {
 	p.err.begin()
 	p.secrets.begin(j.Secrets)
 	return p, nil
+}
+
+// fork starts the program. What it may not have is taken from a thread of its
+// own, which ends once it has started the program.
+func (j Job) fork(bin string, attr *syscall.ProcAttr) (pid int, err error) {
+	if !j.NoUnix {
+		return syscall.ForkExec(bin, j.Argv, attr)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never back
+		if err = filter.Apply(); err == nil {
+			pid, err = syscall.ForkExec(bin, j.Argv, attr)
+		}
+	}()
+	<-done
+	return pid, err
 }
 
 // pipes gives the program's descriptors, from 0 on.

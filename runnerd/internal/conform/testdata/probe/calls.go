@@ -49,6 +49,10 @@ func calls() {
 	} {
 		raw("socket "+f.name, unix.SYS_SOCKET, uintptr(f.family), uintptr(f.typ), uintptr(f.pr))
 	}
+	for name, typ := range map[string]uintptr{"stream": 1, "datagram": 2, "raw": 3, "packets": 5, "datagram nonblock": 2 | syscall.SOCK_NONBLOCK} {
+		raw("pair "+name, unix.SYS_SOCKETPAIR, 1, typ, 0, p)
+	}
+	raw("socket unix datagram", unix.SYS_SOCKET, 1, 2, 0)
 	raw("socket high bits", unix.SYS_SOCKET, 1<<32|17, 3, 0)
 	for name, flag := range map[string]uintptr{
 		"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP,

@@ -150,6 +150,10 @@ func act(do string, a []string) {
 		for _, p := range a {
 			say("write "+p, errno(os.WriteFile(p, []byte("written"), 0o644)))
 		}
+	case "move", "swap", "link", "symlink", "remove":
+		say(strings.Join(append([]string{do}, a...), " "), errno(change(do, a)))
+	case "grep":
+		grep(a[0], a[1])
 	case "host":
 		n, _ := os.Hostname()
 		say("host", n)
@@ -160,6 +164,19 @@ func act(do string, a []string) {
 		network(a)
 	case "calls":
 		calls()
+	case "dial": // what keeps from a socket, if something does
+		c, err := net.Dial(a[0], a[1])
+		say("dial "+a[0], errno(err))
+		if err == nil {
+			fmt.Fprintln(c, "dialled "+a[0])
+			c.Close()
+		}
+	case "pair": // a pair's end is sent to another address
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		if err == nil {
+			err = unix.Sendto(p[0], []byte("paired"), 0, &unix.SockaddrUnix{Name: a[0]})
+		}
+		say("pair", errno(err))
 	case "fill":
 		fill(a[0])
 	default:
@@ -176,6 +193,11 @@ func child(a []string) {
 		fmt.Fprintln(c, "orphan")
 		fmt.Print("x")
 		select {}
+	case "do": // actions, separated by semicolons, where there is no input
+		for _, line := range strings.Split(a[1], ";") {
+			f := strings.Split(line, " ")
+			act(f[0], f[1:])
+		}
 	}
 }
 
@@ -203,6 +225,34 @@ func errno(err error) string {
 		e = u.Unwrap()
 	}
 	return err.Error()
+}
+
+// change changes names.
+func change(do string, a []string) error {
+	switch do {
+	case "move":
+		return os.Rename(a[0], a[1])
+	case "swap":
+		return unix.Renameat2(unix.AT_FDCWD, a[0], unix.AT_FDCWD, a[1], unix.RENAME_EXCHANGE)
+	case "link":
+		return os.Link(a[0], a[1])
+	case "symlink":
+		return os.Symlink(a[0], a[1])
+	default:
+		return os.RemoveAll(a[0])
+	}
+}
+
+// grep tells which files have a text.
+func grep(dir, text string) {
+	var found []string
+	_ = filepath.WalkDir(dir, func(p string, _ os.DirEntry, _ error) error {
+		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), text) {
+			found = append(found, p)
+		}
+		return nil
+	})
+	say("grep", strings.Join(found, " "))
 }
 
 // forkBomb starts processes until it cannot, and tells how many there were.
