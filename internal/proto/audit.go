@@ -102,6 +102,13 @@ type AuditHalt struct {
 	By     string `json:"by"`
 }
 
+// AuditLimited says that calls came faster than brokerd takes them. Nothing was
+// decided on those, and none has a record of its own.
+type AuditLimited struct {
+	Refused int64  `json:"refused"` // since the record of this kind before, or the start
+	Session string `json:"session"` // of the first of them
+}
+
 // MaxAuditArgs is how much of a call's arguments a record holds; the digest is
 // of all of them.
 const MaxAuditArgs = 64 << 10
@@ -114,6 +121,7 @@ var auditRecords = map[string]func() AuditRecord{
 	"recovered":  func() AuditRecord { return new(AuditRecovered) },
 	"checkpoint": func() AuditRecord { return new(AuditCheckpoint) },
 	"halt":       func() AuditRecord { return new(AuditHalt) },
+	"limited":    func() AuditRecord { return new(AuditLimited) },
 }
 
 // Validate checks the sign.
@@ -177,6 +185,11 @@ func (r *AuditCheckpoint) Validate() error { return r.Head.Validate() }
 // Validate accepts any reason.
 func (r *AuditHalt) Validate() error { return nil }
 
+// Validate checks number and session.
+func (r *AuditLimited) Validate() error {
+	return errors.Join(nonNegative(r.Refused), CheckSession(r.Session))
+}
+
 // Kinds.
 
 func (*AuditStart) Kind() string      { return "start" }
@@ -186,3 +199,4 @@ func (*AuditOutcome) Kind() string    { return "outcome" }
 func (*AuditRecovered) Kind() string  { return "recovered" }
 func (*AuditCheckpoint) Kind() string { return "checkpoint" }
 func (*AuditHalt) Kind() string       { return "halt" }
+func (*AuditLimited) Kind() string    { return "limited" }

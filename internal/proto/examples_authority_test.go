@@ -143,6 +143,7 @@ func auditExamples() []example[AuditRecord] {
 		},
 		{&AuditRecovered{Bytes: 17, File: "2026-03.jsonl.torn-4096"}, &AuditRecovered{}},
 		{&AuditCheckpoint{Head: exHead, Signature: "— boxmaker/audit 3q2+7w=="}, &AuditCheckpoint{Head: AuditHead{Hash: NoHash}}},
+		{&AuditLimited{Refused: 1234, Session: "s-1"}, &AuditLimited{Session: "s"}},
 		{&AuditHalt{Halted: true, Reason: "something is odd", By: "uid 1000"}, &AuditHalt{}},
 	}
 }

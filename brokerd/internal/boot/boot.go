@@ -55,8 +55,11 @@ type Config struct {
 }
 
 // maxKept is how many results may wait for loopd, which takes each within
-// seconds. What a call of a deleted session left counts too.
-const maxKept = 1024
+// seconds. What a call of a deleted session left counts too, and goes first.
+const (
+	maxKept      = 1024
+	maxKeptBytes = 256 << 20
+)
 
 // A Broker is everything that is opened.
 type Broker struct {
@@ -125,7 +128,7 @@ func Open(c Config) (*Broker, error) {
 		Results: results, Desk: desk, Book: book, Now: c.Clock.Now, Log: c.Log, Fault: c.Fault,
 		Limits: driver.Limits{
 			Running: c.Settings.Calls.Running, Live: c.Settings.Calls.Live, Session: c.Settings.Calls.Session,
-			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress), Kept: maxKept,
+			Expires: time.Duration(c.Settings.Approval.Expires), Egress: int64(c.Settings.Limits.Egress), Kept: calls.Bounds{Count: maxKept, Bytes: maxKeptBytes}, Rate: c.Settings.Calls.Rate,
 		},
 	})
 	b.chat()

@@ -86,7 +86,7 @@ func (b *Book) Fold(r proto.AuditRecord) error {
 		delete(b.open, r.ID)
 	case *proto.AuditHalt:
 		b.Halted, b.HaltReason = r.Halted, r.Reason
-	case *proto.AuditStart, *proto.AuditRecovered, *proto.AuditCheckpoint:
+	case *proto.AuditStart, *proto.AuditRecovered, *proto.AuditCheckpoint, *proto.AuditLimited:
 	default:
 		return fmt.Errorf("calls: no rule for the record %q", r.Kind())
 	}
@@ -138,6 +138,12 @@ func (b *Book) Raise(id proto.CallID) bool {
 	}
 	b.highest[id.Session] = id
 	return true
+}
+
+// Newest gives the last id of a session that was seen.
+func (b *Book) Newest(session string) (proto.CallID, bool) {
+	h, ok := b.highest[session]
+	return h, ok
 }
 
 // Seen reports whether id, or a later one of its session, was seen, or id burnt.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"boxmaker/internal/durable"
 	"boxmaker/internal/proto"
@@ -63,8 +64,16 @@ func (k *Kept) Outcome() *proto.AuditOutcome {
 type Results struct {
 	root *os.Root
 
-	mu  sync.Mutex
-	ids map[string]bool // guarded by mu
+	mu    sync.Mutex // guards what follows
+	ids   map[string]file
+	bytes int64
+}
+
+// A file is what is known of a kept result without reading it.
+type file struct {
+	size int64
+	mod  time.Time
+	put  time.Time // by this process; the zero time if it was there before
 }
 
 const resultsFolder = "results"
@@ -75,7 +84,7 @@ func OpenResults(root *os.Root) (r *Results, bad []string, err error) {
 	if err := durable.Mkdir(root, resultsFolder, 0o700); err != nil {
 		return nil, nil, err
 	}
-	r = &Results{root: root, ids: map[string]bool{}}
+	r = &Results{root: root, ids: map[string]file{}}
 	entries, err := fs.ReadDir(root.FS(), resultsFolder)
 	if err != nil {
 		return nil, nil, fmt.Errorf("calls: kept results: %w", err)
@@ -99,7 +108,11 @@ func OpenResults(root *os.Root) (r *Results, bad []string, err error) {
 				}
 				continue
 			}
-			r.ids[k.Result.ID] = true
+			info, err := e.Info()
+			if err != nil {
+				return nil, nil, fmt.Errorf("calls: kept results: %w", err)
+			}
+			r.note(k.Result.ID, file{size: info.Size(), mod: info.ModTime()})
 		}
 	}
 	return r, bad, nil
@@ -115,10 +128,17 @@ func (r *Results) Put(k *Kept) error {
 	if err != nil {
 		return fmt.Errorf("the result of a call cannot be kept: %w (see runbook: brokerd-state)", err)
 	}
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ids[k.Result.ID] = true
+	r.note(k.Result.ID, file{size: int64(len(b)), mod: now, put: now})
 	return nil
+}
+
+// note takes a file into account. Precondition: mu is held, or nobody else has r.
+func (r *Results) note(id string, f file) {
+	r.bytes += f.size - r.ids[id].size
+	r.ids[id] = f
 }
 
 // Get gives a kept result, or nil if there is none.
@@ -137,7 +157,8 @@ func (r *Results) Get(id string) (*Kept, error) {
 func (r *Results) Has(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ids[id]
+	_, there := r.ids[id]
+	return there
 }
 
 // Drop forgets a result. After a crash it may be there once more, which loopd
@@ -145,14 +166,71 @@ func (r *Results) Has(id string) bool {
 func (r *Results) Drop(id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.ids[id] {
+	f, there := r.ids[id]
+	if !there {
 		return nil
 	}
 	if err := r.root.Remove(r.name(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("a confirmed result cannot be removed: %w (see runbook: brokerd-state)", err)
 	}
 	delete(r.ids, id)
+	r.bytes -= f.size
 	return nil
+}
+
+// Bounds of what is kept. Zero stands for none.
+type Bounds struct {
+	Count int
+	Bytes int64
+}
+
+// Young is how long a result is kept in any case: loopd takes it within seconds,
+// and a turn goes on after a restart as soon as loopd is there again.
+const Young = 10 * time.Minute
+
+// Room drops the oldest results until there is room for one more, and reports
+// whether there is. What is young, or what spare names, stays. Whoever asks for
+// one that was dropped is told that its fate is unknown, since the log has it.
+// It does not go by the time of day, which can jump.
+func (r *Results) Room(b Bounds, spare func(id string) bool) (room bool, dropped []string, err error) {
+	for {
+		old, full := r.oldest(b, spare)
+		if !full || old == "" {
+			return !full, dropped, nil
+		}
+		if err := r.Drop(old); err != nil {
+			return false, dropped, err
+		}
+		dropped = append(dropped, old)
+	}
+}
+
+// oldest gives the result that can be dropped first, if there is one, and
+// whether one has to be.
+func (r *Results) oldest(b Bounds, spare func(id string) bool) (id string, full bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if (b.Count <= 0 || len(r.ids) < b.Count) && (b.Bytes <= 0 || r.bytes < b.Bytes) {
+		return "", false
+	}
+	var first file
+	for k, f := range r.ids {
+		if !f.put.IsZero() && time.Since(f.put) < Young || spare(k) {
+			continue
+		}
+		if id == "" || f.before(first) || f.mod.Equal(first.mod) && k < id {
+			id, first = k, f
+		}
+	}
+	return id, true
+}
+
+// before orders files: those of an earlier process come first.
+func (f file) before(g file) bool {
+	if f.put.IsZero() != g.put.IsZero() {
+		return f.put.IsZero()
+	}
+	return f.mod.Before(g.mod)
 }
 
 // IDs lists the calls whose results are kept.

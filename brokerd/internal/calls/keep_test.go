@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"boxmaker/internal/proto"
 	"boxmaker/internal/strict"
@@ -111,4 +112,52 @@ func FuzzKept(f *testing.F) {
 			t.Errorf("%s %v", again, err)
 		}
 	})
+}
+
+// TestRoom: the oldest go first, by number or by size; what is young stays, and
+// what is not on record yet.
+func TestRoom(t *testing.T) {
+	none := func(string) bool { return false }
+	for _, tc := range []struct {
+		name  string
+		b     Bounds
+		spare func(string) bool
+		room  bool
+		want  []string // that are left
+	}{
+		{"no bounds", Bounds{}, none, true, []string{"s/1/1/0", "s/1/2/0", "s/1/3/0"}},
+		{"room for one", Bounds{Count: 4}, none, true, []string{"s/1/1/0", "s/1/2/0", "s/1/3/0"}},
+		{"one too many", Bounds{Count: 3}, none, true, []string{"s/1/2/0", "s/1/3/0"}},
+		{"too large", Bounds{Count: 9, Bytes: 1500}, none, true, []string{"s/1/3/0"}},
+		{"not that one", Bounds{Count: 3}, func(id string) bool { return id == "s/1/1/0" }, true, []string{"s/1/1/0", "s/1/3/0"}},
+		{"none of them", Bounds{Count: 3}, func(string) bool { return true }, false, []string{"s/1/1/0", "s/1/2/0", "s/1/3/0"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			r, _ := open(t, dir)
+			for _, id := range []string{"s/1/1/0", "s/1/2/0", "s/1/3/0"} {
+				if err := r.Put(result(id, strings.Repeat("x", 500))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if room, dropped, err := r.Room(Bounds{Count: 1}, none); room || len(dropped) > 0 || err != nil {
+				t.Errorf("young ones were dropped: %v, %v", dropped, err)
+			}
+			for i, id := range []string{"s/1/1/0", "s/1/2/0", "s/1/3/0"} {
+				at := time.Date(2020, 1, 1+i, 0, 0, 0, 0, time.UTC)
+				if err := os.Chtimes(filepath.Join(dir, r.name(id)), at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again, _ := open(t, dir)
+			room, dropped, err := again.Room(tc.b, tc.spare)
+			if err != nil || room != tc.room || len(dropped) != 3-len(tc.want) || !cmp.Equal(again.IDs(), tc.want) {
+				t.Errorf("room %v, dropped %v, left %v, %v", room, dropped, again.IDs(), err)
+			}
+			third, _ := open(t, dir)
+			if !cmp.Equal(third.IDs(), tc.want) || third.bytes != again.bytes {
+				t.Errorf("on disk: %v, %d bytes and not %d", third.IDs(), third.bytes, again.bytes)
+			}
+		})
+	}
 }

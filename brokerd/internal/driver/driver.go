@@ -21,6 +21,7 @@ import (
 
 	"boxmaker/brokerd/internal/approval"
 	"boxmaker/brokerd/internal/calls"
+	"boxmaker/brokerd/internal/rate"
 	"boxmaker/internal/proto"
 )
 
@@ -48,7 +49,8 @@ type Limits struct {
 	Session int           // of these in one session
 	Expires time.Duration // of an approval
 	Egress  int64         // bytes over the network of one call
-	Kept    int           // results that loopd has not confirmed; 0: no bound
+	Kept    calls.Bounds  // of results that loopd has not confirmed
+	Rate    int           // calls a minute, see newMeter; 0: no bound
 }
 
 // ErrEnding is given to those who wait when brokerd ends before their call.
@@ -62,12 +64,14 @@ type Driver struct {
 	cancel context.CancelCauseFunc // with the error that ends everything
 	wg     sync.WaitGroup          // of the calls
 
-	mu     sync.Mutex // guards what follows
-	live   map[string]*entry
-	newest chan struct{} // closed when the call that was let in last is decided on
-	ended  ended
-	ending bool
-	halt   haltState
+	mu      sync.Mutex // guards what follows
+	live    map[string]*entry
+	newest  chan struct{} // closed when the call that was let in last is decided on
+	ended   ended
+	ending  bool
+	halt    haltState
+	meter   *rate.Meter // nil: no bound
+	limited limited
 }
 
 type haltState struct {
@@ -80,6 +84,7 @@ type haltState struct {
 func New(cfg Config) *Driver {
 	d := &Driver{cfg: cfg, places: make(chan struct{}, max(1, cfg.Limits.Running)), live: map[string]*entry{}}
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.meter = newMeter(cfg.Limits.Rate)
 	d.halt = haltState{cfg.Book.Halted, cfg.Book.HaltReason}
 	return d
 }
@@ -87,12 +92,10 @@ func New(cfg Config) *Driver {
 // Run works until ctx ends or a write fails; the error is that failure. Running
 // calls are then ended, and what waits for the owner waits on after the next start.
 func (d *Driver) Run(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-	case <-d.ctx.Done():
-	}
+	d.await(ctx)
 	d.mu.Lock()
 	d.ending = true
+	_ = d.tellLimited() // the error is d.ctx's cause then
 	for _, e := range d.live {
 		e.post(calls.Ending{})
 	}

@@ -33,7 +33,7 @@ func TestNothingStartsAfterAHalt(t *testing.T) {
 // A loopd that never confirms cannot fill the disk with results.
 func TestResultsThatNobodyConfirms(t *testing.T) {
 	w := newWorld(t, t.TempDir())
-	w.limits.Kept = 2
+	w.limits.Kept.Count = 2
 	w.grant("10-read.toml", grantRead)
 	w.start()
 	defer w.end()

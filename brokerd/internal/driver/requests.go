@@ -54,14 +54,9 @@ func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult
 	case known.result != nil || d.cfg.Book.Seen(id):
 		r, err = d.refuse(c)
 		return nil, false, r, err
-	case d.ending || d.ctx.Err() != nil:
-		return nil, false, nil, ErrEnding
-	case len(d.live) >= d.cfg.Limits.Live:
-		return nil, false, nil, Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
-	case d.cfg.Limits.Kept > 0 && d.cfg.Results.Count() >= d.cfg.Limits.Kept:
-		return nil, false, nil, Busy("brokerd keeps %d results that loopd has not taken, and makes no more", d.cfg.Results.Count())
-	case d.inSession(c.Session) >= d.cfg.Limits.Session:
-		return nil, false, nil, Busy("the session has %d calls that have not ended, and may have no more", d.inSession(c.Session))
+	}
+	if err := d.room(c); err != nil {
+		return nil, false, nil, err
 	}
 	d.cfg.Book.Raise(id)
 	e = newEntry(c)
@@ -70,6 +65,31 @@ func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult
 	d.live[c.ID] = e
 	d.wg.Add(1)
 	return e, true, nil, nil
+}
+
+// room says why a new call can't be taken now. Nothing of that is on record, and
+// the id stays unused. Precondition: mu is held.
+func (d *Driver) room(c *proto.Call) error {
+	switch n := d.inSession(c.Session); {
+	case d.ending || d.ctx.Err() != nil:
+		return ErrEnding
+	case len(d.live) >= d.cfg.Limits.Live:
+		return Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
+	case n >= d.cfg.Limits.Session:
+		return Busy("the session has %d calls that have not ended, and may have no more", n)
+	}
+	room, dropped, err := d.cfg.Results.Room(d.cfg.Limits.Kept, func(id string) bool { return d.live[id] != nil })
+	for _, id := range dropped {
+		d.cfg.Log.Warn("a result that loopd never took was dropped", "call", id)
+	}
+	switch {
+	case err != nil:
+		d.fail(err)
+		return err
+	case !room:
+		return Busy("brokerd keeps %d results that loopd has not taken, and makes no more", d.cfg.Results.Count())
+	}
+	return d.take(c)
 }
 
 func (d *Driver) inSession(session string) (n int) {
@@ -84,6 +104,9 @@ func (d *Driver) inSession(session string) (n int) {
 // refuse puts a call on record whose id was used before, and refuses it.
 // Precondition: mu is held.
 func (d *Driver) refuse(c *proto.Call) (*proto.CallResult, error) {
+	if err := d.take(c); err != nil {
+		return nil, err
+	}
 	class, untrusted, _ := d.cfg.Taint.Get(c.Session) // of a damaged record it gives the worst
 	ref, err := d.cfg.Audit.Append(&proto.AuditDecision{
 		ID: c.ID, Session: c.Session, Tool: c.Tool, Args: clip(c.Args, proto.MaxAuditArgs), Digest: policy.Digest(c),
@@ -93,7 +116,21 @@ func (d *Driver) refuse(c *proto.Call) (*proto.CallResult, error) {
 		d.fail(err)
 		return nil, err
 	}
-	return denial(c.ID, proto.CodeReplayedCall, "", ref.Head()), nil
+	return denial(c.ID, proto.CodeReplayedCall, d.replayed(c), ref.Head()), nil
+}
+
+// replayed is what a model reads, and so the owner. A session whose numbers lie
+// behind is a restored copy, or one that took the name of another. It must not
+// be taken on from there: an id says which call it was, in the log and in what
+// loopd asks for after a crash. Precondition: mu is held.
+func (d *Driver) replayed(c *proto.Call) string {
+	id, err := proto.ParseCallID(c.ID)
+	newest, ok := d.cfg.Book.Newest(c.Session)
+	if err != nil || !ok || id.Epoch >= newest.Epoch {
+		return ""
+	}
+	d.cfg.Log.Warn("a session is older than its calls in the audit log, and gets none", "session", c.Session, "call", c.ID, "newest", newest.String(), "runbook", "session-replayed")
+	return string(proto.CodeReplayedCall) + ": tools can't be used in this session: it has the name of one whose calls went further, perhaps since its folder was restored from a backup. Tell the owner to begin a new session (runbook: session-replayed)."
 }
 
 // known gives the result of a call that has ended, if it is still there.

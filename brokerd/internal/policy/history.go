@@ -71,10 +71,16 @@ func (h *History) decided(at time.Time, r *proto.AuditDecision) error {
 }
 
 // used counts the calls of a grant in the hour before now, but for one call. A
-// time that is still to come, by a clock that was set back, counts.
+// time that is still to come, by a clock that was set back, counts as now: it
+// must neither be lost nor hold the grant up until the clock is there again.
 func (h *History) used(id, but string, now time.Time) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for i, u := range h.uses[id] {
+		if u.at.After(now) {
+			h.uses[id][i].at = now
+		}
+	}
 	kept := slices.DeleteFunc(h.uses[id], func(u use) bool { return !u.at.After(now.Add(-time.Hour)) })
 	if len(kept) == 0 {
 		delete(h.uses, id)

@@ -203,7 +203,11 @@ func TestCallsPerHour(t *testing.T) {
 	b.allowed(read()) // the first is an hour ago
 	b.denied(read(), proto.CodeRateLimited)
 	b.now = b.now.Add(-10 * time.Hour)
-	b.denied(read(), proto.CodeRateLimited) // a clock that was set back gives nothing
+	b.denied(read(), proto.CodeRateLimited) // a clock that was set back gives nothing,
+	b.now = b.now.Add(59 * time.Minute)
+	b.denied(read(), proto.CodeRateLimited)
+	b.now = b.now.Add(time.Minute)
+	b.allowed(read()) // and holds nothing up until it is there again
 	b.now = b.now.Add(30 * time.Hour)
 	b.allowed(read())
 }

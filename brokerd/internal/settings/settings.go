@@ -31,6 +31,7 @@ type Calls struct {
 	Running int `toml:"running"` // containers; more calls wait in line
 	Live    int `toml:"live"`    // calls that are decided, wait or run; more are refused
 	Session int `toml:"session"` // of these in one session
+	Rate    int `toml:"rate"`    // calls a minute, over a long time; ten times as many at once
 }
 
 // Limits hold for every call. Those of time, output, memory and processes are in
@@ -48,7 +49,7 @@ type Secrets struct {
 func Default() Settings {
 	return Settings{
 		Approval: Approval{Expires: config.Duration(15 * time.Minute), Waiting: 16},
-		Calls:    Calls{Running: 8, Live: 64, Session: 4},
+		Calls:    Calls{Running: 8, Live: 64, Session: 4, Rate: 240},
 		Limits:   Limits{Egress: 64 << 20},
 		Gateway:  defaultGateway(),
 	}
@@ -71,6 +72,7 @@ func (s *Settings) Validate() error {
 		within("calls.running", s.Calls.Running, 1, 64),
 		within("calls.live", s.Calls.Live, 1, 1024),
 		within("calls.session", s.Calls.Session, 1, 64),
+		within("calls.rate", s.Calls.Rate, 1, 100_000),
 	}
 	errs = append(errs, s.Gateway.validate())
 	if v := s.Limits.Egress; v < 1<<10 || v > 64<<30 {

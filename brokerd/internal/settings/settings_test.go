@@ -42,6 +42,7 @@ func TestBadSettings(t *testing.T) {
 		{"an approval that never ends", "[approval]\nexpires = \"9000h\"", "approval.expires"},
 		{"nobody may wait", "[approval]\nwaiting = 0", "approval.waiting"},
 		{"nothing may run", "[calls]\nrunning = 0", "calls.running"},
+		{"no call at all", "[calls]\nrate = 0", "calls.rate"},
 		{"no network at all", "[limits]\negress = \"1B\"", "limits.egress"},
 		{"a relative key", "[secrets]\nkey = \"key\"", "secrets.key"},
 	} {

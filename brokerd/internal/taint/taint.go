@@ -127,7 +127,9 @@ func (s *Store) raise(session string, to level) error {
 		return err
 	}
 	e := s.entry(session)
-	e.held = e.held.join(to)
+	if e.held = e.held.join(to); e.held != start() {
+		s.known[session] = e
+	}
 	if e.broken != nil || e.held == e.stored {
 		return nil // the file counts as the worst, or says it already
 	}
@@ -142,13 +144,15 @@ func (s *Store) raise(session string, to level) error {
 	return nil
 }
 
-// entry reads a session's file once. Precondition: mu is held.
+// entry reads a session's file once. What every session begins with is not held
+// in memory, which names of sessions that loopd makes up could fill.
+// Precondition: mu is held.
 func (s *Store) entry(session string) *entry {
 	if e := s.known[session]; e != nil {
 		return e
 	}
 	e := s.load(session)
-	if proto.CheckSession(session) == nil {
+	if proto.CheckSession(session) == nil && (e.broken != nil || e.held != start()) {
 		s.known[session] = e
 	}
 	return e

@@ -32,6 +32,8 @@ func result(r proto.AuditRecord) (word string, mood int) {
 			return "halted", -1
 		}
 		return "resumed", 1
+	case *proto.AuditLimited:
+		return "limited", -1
 	default:
 		return r.Kind(), 0
 	}
@@ -120,6 +122,8 @@ func (e Entry) detail() string {
 		add("%s at the end were cut short by a crash; they are in %s", term.Bytes(r.Bytes), r.File)
 	case *proto.AuditCheckpoint:
 		add("a head of %s was given out", many(r.Head.N, "record"))
+	case *proto.AuditLimited:
+		add("%s came faster than brokerd takes them, and were refused without a record each; the first in session %s", many(r.Refused, "call"), r.Session)
 	case *proto.AuditHalt:
 		add("by %s", r.By)
 		if r.Reason != "" {

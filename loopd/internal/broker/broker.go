@@ -145,6 +145,10 @@ func (c *Client) tell(ctx context.Context, req proto.Message) error {
 	}
 }
 
+// busy is the section of the runbook that brokerd names when it has no room for a
+// call. Nothing was decided on that.
+const busy = "brokerd-busy"
+
 // NoBroker is the result of any call while no brokerd runs.
 func NoBroker(id string) *proto.CallResult {
 	return failure(id, proto.CallDenied, proto.CodeNoBroker,
@@ -158,6 +162,9 @@ func Unknown(id, why string) *proto.CallResult {
 }
 
 func refused(id string, e *proto.Error) *proto.CallResult {
+	if e.Code == proto.ErrNotReady && e.Runbook == busy {
+		return failure(id, proto.CallDenied, proto.CodeRateLimited, e.Text+". Wait for the calls that go on, or tell the owner")
+	}
 	return failure(id, proto.CallFailed, proto.CodeInternal, "brokerd refused the request: "+e.Text)
 }
 

@@ -135,13 +135,23 @@ func TestAWaitThatIsEnded(t *testing.T) {
 // TestABrokerThatTakesNothing: what it refused to read cannot have run, so it is not
 // of unknown fate.
 func TestABrokerThatTakesNothing(t *testing.T) {
+	for _, tc := range []struct {
+		runbook string
+		code    proto.Code
+	}{{"", proto.CodeInternal}, {"brokerd-busy", proto.CodeRateLimited}} {
+		takesNothing(t, tc.runbook, tc.code)
+	}
+}
+
+func takesNothing(t *testing.T, runbook string, code proto.Code) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "broker.sock")
 	ln, err := ipc.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	busy, err := proto.Encode(&proto.Error{Code: proto.ErrNotReady, Text: "too many connections"})
+	busy, err := proto.Encode(&proto.Error{Code: proto.ErrNotReady, Text: "too many connections", Runbook: runbook})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +167,7 @@ func TestABrokerThatTakesNothing(t *testing.T) {
 	}()
 	c := call("read_file")
 	c.Args = `{"text":"` + strings.Repeat("x", 3<<20) + `"}` // more than a socket takes that nobody reads
-	if r := (&broker.Client{Socket: path}).Call(t.Context(), c, nil); r.Code != proto.CodeInternal || !strings.Contains(r.Text, "too many connections") {
+	if r := (&broker.Client{Socket: path}).Call(t.Context(), c, nil); r.Code != code || !strings.Contains(r.Text, "too many connections") {
 		t.Errorf("%.200v", r)
 	}
 }
