@@ -19,3 +19,14 @@ func TestPodman(t *testing.T) {
 	}
 	conform.Suite(t, "podman")
 }
+
+// TestTool runs the real toolkit where TestCrun and TestPodman run a probe.
+func TestTool(t *testing.T) {
+	t.Run("crun", func(t *testing.T) { conform.Tool(t, "crun") })
+	t.Run("podman", func(t *testing.T) {
+		if _, err := exec.LookPath("podman"); err != nil || os.Getuid() != 0 {
+			t.Skip("podman is not here, or not started as root; see TestPodman")
+		}
+		conform.Tool(t, "podman")
+	})
+}

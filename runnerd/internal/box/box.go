@@ -12,10 +12,7 @@ package box
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"boxmaker/internal/proto"
 
@@ -166,130 +163,6 @@ func (b *Box) wayOut(l *proto.Launch, h Host, s *skeleton) error {
 		b.Mounts = append(b.Mounts, Mount{Kind: Bind, Source: h.CA, Dest: caAt, File: true})
 	}
 	return nil
-}
-
-// grants mounts what was granted, parents before what is below them, and has
-// the first process check what it sees.
-func (b *Box) grants(l *proto.Launch, h Host, s *skeleton, programs bool) error {
-	mounts := slices.Clone(l.Mounts)
-	slices.SortFunc(mounts, func(x, y proto.Mount) int { return strings.Compare(x.Path+"/", y.Path+"/") })
-	for i, m := range mounts {
-		if i > 0 && mounts[i-1].Path == m.Path {
-			return refuse(proto.EndMount, "%s stands twice in the launch", m.Path)
-		}
-		if err := fit(m.Path, h.Hidden); err != nil {
-			return err
-		}
-		f, st, err := open(m.Path)
-		if err != nil {
-			return refuse(proto.EndMount, "%s", because(m.Path, err))
-		}
-		f.Close()
-		if t := st.Mode & unix.S_IFMT; t != unix.S_IFREG && t != unix.S_IFDIR {
-			return refuse(proto.EndMount, "%s is neither a file nor a folder", m.Path)
-		}
-		b.Mounts = append(b.Mounts, Mount{
-			Kind: Bind, Source: m.Path, Dest: m.Path, File: st.Mode&unix.S_IFMT == unix.S_IFREG, Write: m.Write, Exec: programs,
-		})
-		b.Argv = append(b.Argv, "-check", fmt.Sprintf("%s=%d:%d", m.Path, st.Dev, st.Ino))
-	}
-	if err := b.hide(l); err != nil {
-		return err
-	}
-	return s.room(mounts)
-}
-
-// hide covers what must not be seen in a granted tree: a folder by an empty one,
-// a file by an empty one. It comes after all grants, so that it wins over one
-// that lies below it. What does not exist needs no cover.
-func (b *Box) hide(l *proto.Launch) error {
-	paths := slices.Sorted(slices.Values(l.Hide))
-	for _, p := range slices.Compact(paths) {
-		if !filepath.IsAbs(p) || filepath.Clean(p) != p {
-			return refuse(proto.EndMount, "%q is no absolute, clean path", p)
-		}
-		if !slices.ContainsFunc(l.Mounts, func(m proto.Mount) bool { return p == m.Path || strings.HasPrefix(p, m.Path+"/") }) {
-			return refuse(proto.EndInternal, "%s shall be hidden and is in nothing that was granted", p)
-		}
-		f, st, err := open(p)
-		switch {
-		case err == unix.ENOENT || err == unix.ENOTDIR:
-			continue
-		case err != nil:
-			return refuse(proto.EndMount, "%s shall not be seen, and cannot be covered: %v", p, err)
-		}
-		f.Close()
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			b.Mounts = append(b.Mounts, Mount{Kind: Tmpfs, Dest: p, Size: 4 << 10, Mode: 0o555})
-			continue
-		}
-		empty := filepath.Join(b.Dir, "empty")
-		if err := os.WriteFile(empty, nil, 0o400); err != nil && !os.IsPermission(err) {
-			return refuse(proto.EndInternal, "the cover of %s cannot be made: %v", p, err)
-		}
-		b.Mounts = append(b.Mounts, Mount{Kind: Bind, Source: empty, Dest: p, File: true})
-	}
-	return nil
-}
-
-// Check opens the granted paths again, after a runtime failed: it says which of
-// them is to blame, if one is.
-func Check(l *proto.Launch) error {
-	for _, m := range l.Mounts {
-		f, _, err := open(m.Path)
-		if err != nil {
-			return refuse(proto.EndMount, "%s", because(m.Path, err))
-		}
-		f.Close()
-	}
-	return nil
-}
-
-// fit refuses paths that would cover what makes the container, or that the
-// runtime does not see as they are.
-func fit(p, hidden string) error {
-	switch {
-	case !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0):
-		return refuse(proto.EndMount, "%q is no absolute, clean path", p)
-	case p == "/" || p == "/run":
-		return refuse(proto.EndMount, "%s as a whole cannot be granted: it would cover the container's own", p)
-	}
-	for _, own := range []string{"/proc", "/sys", "/dev", Tool, Door, hidden} {
-		if own != "" && (p == own || strings.HasPrefix(p, own+"/")) {
-			return refuse(proto.EndMount, "%s cannot be granted: %s is the container's own", p, own)
-		}
-	}
-	return nil
-}
-
-// open opens a path without following a link in any of its parts.
-func open(p string) (*os.File, unix.Stat_t, error) {
-	var st unix.Stat_t
-	fd, err := unix.Openat2(unix.AT_FDCWD, p, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
-	if err != nil {
-		return nil, st, err
-	}
-	f := os.NewFile(uintptr(fd), p)
-	if err := unix.Fstat(fd, &st); err != nil {
-		f.Close()
-		return nil, st, err
-	}
-	return f, st, nil
-}
-
-func because(p string, err error) string {
-	switch err {
-	case unix.ELOOP:
-		return p + " has a symbolic link in it, and links are not followed: grant the path that it leads to"
-	case unix.ENOENT, unix.ENOTDIR:
-		return p + " does not exist"
-	case unix.EACCES:
-		return fmt.Sprintf("%s cannot be entered by uid %d, which runs the tools", p, os.Geteuid())
-	default:
-		return fmt.Sprintf("%s cannot be opened: %v", p, err)
-	}
 }
 
 // Masked is what of /proc tells about the machine and not about the box.

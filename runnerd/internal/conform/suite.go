@@ -32,6 +32,7 @@ func Suite(t *testing.T, runtime string) {
 		{"mounts", mounts},
 		{"paths that are refused", refusals},
 		{"hidden paths", hidden},
+		{"hidden paths stay where they are", pinned},
 		{"swapped between check and mount", swapped},
 		{"identity", identity},
 		{"surroundings", surroundings},
