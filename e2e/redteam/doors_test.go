@@ -15,10 +15,10 @@ import (
 // otherDoors: a door is for one call, while it runs.
 func otherDoors(w *walker) []attempt {
 	rows := []attempt{
-		w.attack("control: the door", says([]string{"ok"}, "unix "+theDoor), "dial", "unix", theDoor),
+		w.attack("the door itself, by a program", says([]string{"EAFNOSUPPORT"}, "unix "+theDoor), "dial", "unix", theDoor),
 		sh("none without hosts", "ls -la /run; ls -la "+theDoor+"; env", lacks("egress.sock\n", "3128", "proxy")),
 		{name: "the run folder from inside", tool: "run", args: obj{"argv": []string{"/bin/sh", "-c", "ls -R /run; ls -la " + w.Layout.Run + " 2>&1"}}, want: []proto.Code{""}, check: lacks("doors", "brokerd", "egressd/")},
-		w.attack("sockets of the roles by their paths", says([]string{"ENOENT", "EACCES"}, "unix "+w.egressSocket(), "unix "+w.OwnerSocket()), "dial", "unix", w.egressSocket(), w.OwnerSocket()),
+		w.attack("sockets of the roles by their paths", says([]string{"EAFNOSUPPORT"}, "unix "+w.egressSocket(), "unix "+w.OwnerSocket()), "dial", "unix", w.egressSocket(), w.OwnerSocket()),
 		w.attack("without hosts, by the port", says([]string{"ok"}, "tcp 127.0.0.1:3128"), "dial", "tcp", "127.0.0.1:3128"),
 		act("by the machine's port", func(r *rig) {
 			res := r.call("shell", obj{"command": r.attacker() + " dial tcp 127.0.0.1:3128 93.184.216.34:80; " + r.attacker() + " dial unix " + theDoor})
@@ -35,7 +35,7 @@ func otherDoors(w *walker) []attempt {
 			recorded()(r, res)
 		}),
 		act("a process that stays", func(r *rig) {
-			res := r.call("run", obj{"argv": []string{"/bin/sh", "-c", "setsid sh -c 'while :; do " + r.attacker() + ` ask 1 unix /run/egress.sock "\"GET http://public.example/late HTTP/1.1\r\n\r\n\""; done' >/dev/null 2>&1 & echo started`}})
+			res := r.call("run", obj{"argv": []string{"/bin/sh", "-c", "setsid sh -c 'while :; do " + r.attacker() + ` ask 1 tcp 127.0.0.1:3128 "\"GET http://public.example/late HTTP/1.1\r\n\r\n\""; done' >/dev/null 2>&1 & echo started`}})
 			shows("started")(r, res)
 			r.noContainer()
 			_, n := w.web.since(0)
@@ -131,7 +131,7 @@ func (w *walker) heldDoor(r *rig) {
 	a := w.attack("", nil, append([]string{"dial", "unix"}, append(open, "/run/"+filepath.Base(open[0]))...)...)
 	res := r.call(a.tool, a.args)
 	for _, d := range open {
-		says([]string{"ENOENT", "EACCES"}, "unix "+d)(r, res)
+		says([]string{"EAFNOSUPPORT"}, "unix "+d)(r, res)
 	}
 	close(w.web.held)
 	<-ended

@@ -112,6 +112,7 @@ func socketTypes(r *rig) (rows []attempt) {
 	}{
 		{"control: TCP", unix.AF_INET, unix.SOCK_STREAM, 0, []string{"ok"}},
 		{"control: a Unix pair", unix.AF_UNIX, unix.SOCK_STREAM, 0, []string{"ok"}},
+		{"a pair that can be connected anew", unix.AF_UNIX, unix.SOCK_DGRAM, 0, []string{"ESOCKTNOSUPPORT"}},
 		{"raw ICMP", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP, forbidden},
 		{"raw ICMPv6", unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6, forbidden},
 		{"raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, forbidden},

@@ -211,7 +211,7 @@ func smuggling(w *walker) []attempt {
 		rows = append(rows, w.raw(name, text, bad, ""))
 	}
 	return append(rows, act("fields for proxies stay here", func(r *rig) {
-		res := r.call("run", obj{"argv": []string{r.attacker(), "ask", "1", "unix", theDoor, fmt.Sprintf("%q",
+		res := r.call("run", obj{"argv": []string{r.attacker(), "ask", "1", "tcp", thePort, fmt.Sprintf("%q",
 			"GET http://public.example/fields HTTP/1.1\r\nProxy-Authorization: Basic eA==\r\nProxy-Connection: keep-alive\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: evil.example\r\nForwarded: for=127.0.0.1\r\n"+
 				"X-Real-IP: 127.0.0.1\r\nTE: trailers\r\nConnection: X-Secret-Hop\r\nX-Secret-Hop: 1\r\nVia: 1.1 x\r\n\r\n")}})
 		shows("REACHED 93.184.216.34:80")(r, res)
