@@ -118,11 +118,17 @@ func TestARestoredSession(t *testing.T) {
 	w.call(read("s/5/1/0", "/data/a"))
 	for _, tc := range []struct{ id, want string }{
 		{"s/2/9/0", "begin a new session (runbook: session-replayed)"},
-		{"s/5/0/0", "this call's id was used before"}, // of the same run of loopd: no backup
+		{"s/5/0/0", "begin a new session (runbook: session-replayed)"}, // a restart alone begins no epoch
 	} {
 		r := w.call(read(tc.id, "/data/a"))
 		if r.Code != proto.CodeReplayedCall || !strings.HasPrefix(r.Text, "replayed-call: ") || !strings.Contains(r.Text, tc.want) || w.runner.count(tc.id) != 0 {
 			t.Errorf("%s: %+v", tc.id, r)
+		}
+	}
+	for _, id := range []string{"t/1/1/0", "t/1/2/0"} { // burnt ones, of a session that is well
+		_, _ = w.d.Fate(t.Context(), id)
+		if r := w.call(read(id, "/data/a")); r.Code != proto.CodeReplayedCall || strings.Contains(r.Text, "backup") {
+			t.Errorf("%s: %+v", id, r)
 		}
 	}
 	if r := w.call(read("s/6/1/0", "/data/a")); r.Outcome != proto.CallOK {

@@ -126,11 +126,11 @@ func (d *Driver) refuse(c *proto.Call) (*proto.CallResult, error) {
 func (d *Driver) replayed(c *proto.Call) string {
 	id, err := proto.ParseCallID(c.ID)
 	newest, ok := d.cfg.Book.Newest(c.Session)
-	if err != nil || !ok || id.Epoch >= newest.Epoch {
+	if err != nil || !ok || d.live[c.ID] != nil || calls.Later(id, newest) {
 		return ""
 	}
 	d.cfg.Log.Warn("a session is older than its calls in the audit log, and gets none", "session", c.Session, "call", c.ID, "newest", newest.String(), "runbook", "session-replayed")
-	return string(proto.CodeReplayedCall) + ": tools can't be used in this session: it has the name of one whose calls went further, perhaps since its folder was restored from a backup. Tell the owner to begin a new session (runbook: session-replayed)."
+	return string(proto.CodeReplayedCall) + ": this call's id was used before, so nothing ran: the session's calls went further once, and its folder was perhaps restored from a backup. Tell the owner to begin a new session (runbook: session-replayed)."
 }
 
 // known gives the result of a call that has ended, if it is still there.
