@@ -40,7 +40,7 @@ func (f *file) checkPaths() error {
 		for _, p := range list.paths {
 			what, do := CheckPath(p, f.own)
 			if what == "" && list.line == "paths.write" {
-				what, do = checkPrograms(p)
+				what, do = CheckPrograms(p)
 			}
 			if what != "" {
 				errs = append(errs, bad(list.line, what, do, runbook))

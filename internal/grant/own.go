@@ -21,16 +21,16 @@ func Own(l config.Layout) []string {
 	})
 }
 
-// checkPrograms refuses a path for writing in which the programs lie: what a
+// CheckPrograms refuses a path for writing in which the programs lie: what a
 // tool replaced there, the owner would start. The other programs lie beside the
 // one that runs. Where the kernel does not say where that is, nothing is refused.
-func checkPrograms(p string) (what, do string) {
+func CheckPrograms(p string) (what, do string) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", ""
 	}
 	dir := filepath.Dir(self)
-	for _, name := range []string{filepath.Base(self), "bxctl", "brokerd", "loopd", "runnerd", "egressd", "inferproxy", "toolkit", "toolfetch"} {
+	for _, name := range []string{filepath.Base(self), "bxctl", "brokerd", "loopd", "runnerd", "egressd", "inferproxy", "gatewayd", "practice", "toolkit", "toolfetch"} {
 		for _, program := range resolved([]string{filepath.Join(dir, name)}) {
 			if Within(program, filepath.Clean(p)) {
 				return fmt.Sprintf("%s holds Boxmaker's own programs", p), "a tool that can replace a program has the owner's rights at its next start; name the folders that the tool needs, or move the programs to a folder of their own"

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"boxmaker/internal/grant"
@@ -81,18 +82,43 @@ func Places(g *grant.Grant, own []string) (out []grant.Problem) {
 	}
 	for _, p := range paths {
 		real, err := filepath.EvalSymlinks(p)
+		if what, do := leads(g, p, own); what != "" {
+			out = append(out, grant.Problem{File: g.ID, What: what, Do: do, Runbook: "grant-places"})
+			continue
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out = append(out, grant.Problem{File: g.ID, Warning: true, What: p + " is not there, so that a call that needs it is refused", Do: "make it, or correct the path", Runbook: "grant-places"})
 		case err != nil:
 			continue // not to be seen from here; brokerd's runner will tell
 		case real != p:
-			if what, do := grant.CheckPath(real, own); what != "" {
-				out = append(out, grant.Problem{File: g.ID, What: fmt.Sprintf("%s leads to %s: %s", p, real, what), Do: do, Runbook: "grant-places"})
-				continue
-			}
 			out = append(out, grant.Problem{File: g.ID, Warning: true, What: fmt.Sprintf("%s is a link, or lies behind one, and links are not followed", p), Do: "write " + real, Runbook: "grant-places"})
 		}
 	}
 	return out
+}
+
+// leads says what is wrong with where a path leads by its links, as far as it is
+// there: the rest of it may be made by anybody who can write there.
+func leads(g *grant.Grant, p string, own []string) (what, do string) {
+	rest := ""
+	for at := p; ; at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if errors.Is(err, fs.ErrNotExist) && at != "/" {
+			rest = filepath.Join(filepath.Base(at), rest)
+			continue
+		}
+		real = filepath.Join(real, rest)
+		if err != nil || real == filepath.Clean(p) { // as it is written it was looked at before
+			return "", ""
+		}
+		what, do = grant.CheckPath(real, own)
+		if what == "" && slices.Contains(g.Paths.Write, p) {
+			what, do = grant.CheckPrograms(real)
+		}
+		if what != "" {
+			what = fmt.Sprintf("%s leads to %s: %s", p, real, what)
+		}
+		return what, do
+	}
 }

@@ -246,12 +246,12 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("real", filepath.Join(dir, "link")), os.Symlink("own", filepath.Join(dir, "hole"))); err != nil {
+	if err := errors.Join(os.Symlink("real", filepath.Join(dir, "link")), os.Symlink("own", filepath.Join(dir, "hole")), os.Symlink("own", filepath.Join(dir, "pit"))); err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder
 	text.WriteString("tool=\"read_file\"\nmode=\"auto\"\n[paths]\nread=[")
-	for _, p := range []string{"real", "link", "hole", "gone"} {
+	for _, p := range []string{"real", "link", "hole", "pit/gone", "gone"} {
 		text.WriteString(quote(filepath.Join(dir, p)) + ",")
 	}
 	text.WriteString("]\n")
@@ -271,9 +271,34 @@ func TestPlaces(t *testing.T) {
 		"/gone is not there, so that a call that needs it is refused",
 		"FAULT /hole leads to /own: /own is in Boxmaker's own folder /own",
 		"/link is a link, or lies behind one, and links are not followed",
+		"FAULT /pit/gone leads to /own/gone: /own/gone is in Boxmaker's own folder /own",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A link to the folder of the programs is no way around that they can't be
+// granted for writing; reading them is harmless.
+func TestPlacesOfPrograms(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "bin")
+	if err := os.Symlink(filepath.Dir(self), link); err != nil {
+		t.Fatal(err)
+	}
+	for tool, fault := range map[string]bool{"write_file": true, "read_file": false} {
+		list := map[bool]string{true: "write", false: "read"}[fault]
+		g, bad := grant.Parse("x.toml", []byte("tool=\""+tool+"\"\nmode=\"auto\"\n[paths]\n"+list+"=["+quote(link)+"]\n"), nil)
+		if g == nil {
+			t.Fatal(bad)
+		}
+		got := Places(g, nil)
+		if len(got) != 1 || got[0].Warning == fault || fault && !strings.Contains(got[0].What, "Boxmaker's own programs") {
+			t.Errorf("%s: %+v", tool, got)
+		}
 	}
 }
 
