@@ -25,6 +25,17 @@ func newWorker(t *testing.T, prepare func(s *stack.Stack)) *worker {
 	t.Helper()
 	stack.Containers(t)
 	s, llama := scripted(t)
+	w := &worker{Stack: s, t: t}
+	w.script(llama)
+	if prepare != nil {
+		prepare(s)
+	}
+	s.Up()
+	return w
+}
+
+// script makes the model do what it is told.
+func (w *worker) script(llama *testkit.Llama) {
 	onMain(llama, func(n int, body []byte, a *testkit.Stream) {
 		var text string
 		if raw := asked(body); raw != "" {
@@ -36,11 +47,6 @@ func newWorker(t *testing.T, prepare func(s *stack.Stack)) *worker {
 		}
 		a.Answer("done")
 	})
-	if prepare != nil {
-		prepare(s)
-	}
-	s.Up()
-	return &worker{Stack: s, t: t}
 }
 
 // call is a message that makes the model call a tool.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,15 +209,25 @@ func TestStoryAsOrdinaryUser(t *testing.T) {
 		t.Skip("the other tests run as an ordinary user already")
 	}
 	stack.Containers(t)
+	dir, self := asAnother(t)
+	cmd := exec.Command(self, "-test.run=^(TestStory|TestAuthority_.*)$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=/usr/bin:/bin", "BOXMAKER_BIN=" + filepath.Dir(must(t, exec.LookPath, "bxctl")), "BOXMAKER_CONTAINERS=require"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: asUser, Gid: asUser}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--- PASS") < 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// asAnother copies this program into a folder of the ordinary user.
+func asAnother(t *testing.T) (dir, program string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := exec.LookPath("bxctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "eu-")
+	dir, err = os.MkdirTemp("/tmp", "eu-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,17 +236,14 @@ func TestStoryAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.WriteFile(dir+"/t", b, 0o755), os.Chmod(dir+"/t", 0o755), os.Chown(dir, asUser, asUser)} {
-		if err != nil {
+	program = dir + "/t"
+	if err := errors.Join(os.WriteFile(program, b, 0o755), os.Chmod(program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, asUser, asUser); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(dir+"/t", "-test.run=^(TestStory|TestAuthority_.*)$", "-test.v")
-	cmd.Dir = dir
-	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=/usr/bin:/bin", "BOXMAKER_BIN=" + filepath.Dir(program), "BOXMAKER_CONTAINERS=require"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: asUser, Gid: asUser}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") < 4 {
-		t.Errorf("%v\n%s", err, out)
-	}
+	return dir, program
 }
