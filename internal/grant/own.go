@@ -53,6 +53,41 @@ func (s Set) Problems(now time.Time) []Problem {
 			})
 		}
 	}
+	all = append(all, s.aroundDenies(now)...)
 	slices.SortStableFunc(all, func(a, b Problem) int { return strings.Compare(a.File, b.File) })
+	return all
+}
+
+// aroundDenies names grants of programs that see what is denied to another tool.
+// A deny is of a tool, and no deny of paths can be made for programs: one that
+// may write can bring a denied folder to another name, where it is not denied.
+func (s Set) aroundDenies(now time.Time) (all []Problem) {
+	for _, g := range s.Grants {
+		if !abilities(g.Tool).programs || g.Mode == Deny || g.Expired(now) {
+			continue
+		}
+		for _, d := range s.Grants {
+			if d.Mode != Deny || d.Expired(now) {
+				continue
+			}
+			for _, t := range d.deniedTrees() {
+				in := func(m string) bool { return touches(m, t) }
+				writes := slices.ContainsFunc(g.Paths.Write, in)
+				if !writes && !slices.ContainsFunc(g.Paths.Read, in) {
+					continue
+				}
+				may := "read"
+				if writes {
+					may = "read, change and rename"
+				}
+				all = append(all, Problem{
+					File: g.ID, Warning: true, Runbook: "grant-paths",
+					What: fmt.Sprintf("programs of this grant can %s %s, which %s denies to %s alone", may, t, d.ID, d.Tool),
+					Do:   "grant folders that do not hold it, or move it out of them, if programs must not reach it either",
+				})
+				break
+			}
+		}
+	}
 	return all
 }
