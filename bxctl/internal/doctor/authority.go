@@ -107,6 +107,9 @@ func granted(x *exam) {
 		for _, path := range g.Paths.Read {
 			x.grantedPath(g.ID, path, unix.R_OK, seen)
 		}
+		if root := g.Userland.Root; root != "" {
+			x.grantedPath(g.ID, root, unix.R_OK, seen)
+		}
 	}
 	if len(x.findings) == before {
 		x.ok(x.Layout.Grants, "%d granted files and folders, within reach of tools", len(seen))

@@ -25,6 +25,9 @@ func brokenAuthority() []broken {
 		{"expired grant", false, func(r *rig) { r.grant("10-a.toml", "expires = 2020-01-01T00:00:00Z\n"+readGrant(r), 0o600) }, "grants", Warn, "expired", "expires", false},
 		{"grants writable by all", false, func(r *rig) { r.must(os.Chmod(r.l.Grants, 0o777)) }, "grants", Fail, "others can write to the folder of grants", "grants check", false},
 		{"a granted path that is not there", false, func(r *rig) { r.must(os.RemoveAll(r.l.Workspace)) }, "granted", Warn, "is granted by 50-workspace-edit.toml, and is not there", "make it", false},
+		{"a granted root file system that is not there", false, func(r *rig) {
+			r.grant("10-a.toml", "tool = \"run\"\nmode = \"auto\"\n[userland]\nkind = \"root\"\nroot = \"/nowhere/root\"\n", 0o600)
+		}, "granted", Warn, "is granted by 10-a.toml, and is not there", "make it", false},
 		{"workspace is a file", false, func(r *rig) { r.must(os.RemoveAll(r.l.Workspace)); r.file("home/workspace", "", 0o600) }, "workspace", Fail, "is no folder", "bxctl init", false},
 		{"a damaged approval", false, func(r *rig) { r.file("home/broker/approvals/0123.bad", "{", 0o600) }, "leftovers", Warn, "1 damaged approvals or results", "remove them", false},
 		{"no store", false, func(r *rig) { r.must(os.Remove(r.l.Secrets + "/brokerd.age")) }, "secrets", Fail, "the store of secrets is not there", "bxctl init", false},
