@@ -221,6 +221,8 @@ func badValue(bad *toml.DecodeError, into any) *Error {
 		return &Error{Line: line, Key: key, What: fmt.Sprintf("%q: the number is out of range", key), Do: "write a number that can be meant", Runbook: "config-bad-value"}
 	case strings.HasPrefix(text, "cannot "):
 		return wrongType(line, path, typeAt(reflect.TypeOf(into), path))
+	case strings.HasPrefix(text, "parsing time "): // a time as text, which is taken too
+		return &Error{Line: line, Key: key, What: fmt.Sprintf("%q is no time with its zone", key), Do: "write it such as 2027-06-30T00:00:00Z or 2027-06-30T00:00:00+02:00, with or without quotes", Runbook: "config-bad-value"}
 	default: // of an UnmarshalText
 		return &Error{Line: line, Key: key, What: fmt.Sprintf("%q: %s", key, text), Runbook: "config-bad-value"}
 	}

@@ -119,6 +119,8 @@ func TestMistakes(t *testing.T) {
 		{"empty class", "tool = \"read_file\"\nmode = \"auto\"\nresult_class = \"\"\n", 3, "no class", ""},
 		{"date without zone", "tool = \"read_file\"\nmode = \"auto\"\nexpires = 2027-06-30T00:00:00\n[paths]\nread = [\"/a\"]\n", 3, "no time zone", "Z"},
 		{"date alone", "tool = \"read_file\"\nmode = \"auto\"\nexpires = 2027-06-30\n[paths]\nread = [\"/a\"]\n", 3, "no time zone", "Z"},
+		{"a word for a date", "tool = \"read_file\"\nmode = \"auto\"\nexpires = \"soon\"\n[paths]\nread = [\"/a\"]\n", 3, "no time with its zone", "2027-06-30T00:00:00Z"},
+		{"a date in quotes without its zone", "tool = \"read_file\"\nmode = \"auto\"\nexpires = \"2027-06-30T00:00:00\"\n[paths]\nread = [\"/a\"]\n", 3, "no time with its zone", "2027-06-30T00:00:00Z"},
 		{"two lines of reason", "tool = \"read_file\"\nmode = \"auto\"\nreason = \"a\\nb\"\n[paths]\nread = [\"/a\"]\n", 3, "one line", "comment"},
 
 		{"no paths", "tool = \"read_file\"\nmode = \"auto\"\n", 1, "no paths", "read ="},
