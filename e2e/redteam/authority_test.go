@@ -277,6 +277,6 @@ func (w *wire) drained() { _, _ = io.Copy(io.Discard, w.in) }
 // authorityFamilies are about what is decided and who decides it.
 func authorityFamilies() []family {
 	return []family{
-		undeclaredTools(), callIDs(), forgedFrames(), lyingLoopd(), spoofedApprovals(), lateApprovals(), grantPatterns(), grantFiles(), auditEdits(),
+		undeclaredTools(), callIDs(), forgedFrames(), lyingLoopd(), spoofedApprovals(), lateApprovals(), lookAlikes(), shellQuoting(), taintLaundering(), secretChannels(), grantPatterns(), grantFiles(), auditEdits(),
 	}
 }
