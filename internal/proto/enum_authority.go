@@ -57,6 +57,8 @@ const (
 	EndMount      EndReason = "mount"       // a granted path is not there, is a link, or was swapped; nothing ran
 	EndNoRuntime  EndReason = "no-runtime"  // no OCI runtime that works; nothing ran
 	EndNoUserland EndReason = "no-userland" // the root file system is gone; nothing ran
+	EndNoRoom     EndReason = "no-room"     // a file system that it may write is nearly full; nothing ran
+	EndDisk       EndReason = "disk"        // killed because a file system that it may write got nearly full
 	EndInternal   EndReason = "internal"
 )
 
@@ -79,5 +81,5 @@ func (v Userland) Validate() error {
 // Validate reports a value outside the enum.
 func (v EndReason) Validate() error {
 	return oneOf("end reason", v, EndExit, EndTimeout, EndMemory, EndOutput, EndKilled, EndLimit, EndMount,
-		EndNoRuntime, EndNoUserland, EndInternal)
+		EndNoRuntime, EndNoUserland, EndNoRoom, EndDisk, EndInternal)
 }

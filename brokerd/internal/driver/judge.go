@@ -51,6 +51,10 @@ func judge(e *entry) proto.CallResult {
 		return ours(proto.CallFailed, proto.CodeLimitNotEnforceable, "")
 	case proto.EndMount:
 		return ours(proto.CallFailed, proto.CodeToolFailed, "tool-failed: a path that the owner granted is not there, or is a link, so nothing ran. Tell the owner.")
+	case proto.EndNoRoom:
+		return ours(proto.CallFailed, proto.CodeTooLarge, "too-large: the disk that this call may write is nearly full, so nothing ran. Tell the owner.")
+	case proto.EndDisk:
+		return ours(proto.CallFailed, proto.CodeTooLarge, "too-large: the disk that this call may write got nearly full, so it was ended; what it did until then stays. Tell the owner.")
 	case proto.EndNoRuntime:
 		return ours(proto.CallFailed, proto.CodeNoRuntime, "")
 	case proto.EndNoUserland:
@@ -65,7 +69,7 @@ func (e *entry) said() proto.CallResult {
 	out := e.ran.Output
 	r := proto.CallResult{
 		Outcome: proto.CallOK, Class: e.facts.Grant.ResultClass, Untrusted: e.facts.Grant.Untrusted,
-		Text: out.Text, Dropped: max(0, out.Dropped) + max(0, e.ran.Ended.Dropped),
+		Text: out.Text, Dropped: sum(out.Dropped, e.ran.Ended.Dropped),
 	}
 	if out.Code != "" {
 		r.Outcome, r.Code = proto.CallFailed, out.Code

@@ -65,6 +65,7 @@ func TestWithoutAWayOutTheCallFailsClosed(t *testing.T) {
 	}{
 		{"egressd is away", func(w *world) { w.doors.err = errors.New("nobody listens") }, proto.CodeNoEgress},
 		{"there is none", func(w *world) { w.d.cfg.Doors = nil }, proto.CodeNoEgress},
+		{"the store is shut", func(w *world) { w.vault.err = errors.New("another key") }, proto.CodeNotConfigured},
 		{"the secret is not set", func(w *world) { delete(w.vault.values, "token") }, proto.CodeNotConfigured},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -75,7 +76,10 @@ func TestWithoutAWayOutTheCallFailsClosed(t *testing.T) {
 			if r.Outcome != proto.CallFailed || r.Code != tc.code || !strings.HasPrefix(r.Text, string(tc.code)+": ") || w.runner.count("s/1/1/0") != 0 {
 				t.Errorf("%+v", r)
 			}
-			if tc.code == proto.CodeNotConfigured && !strings.Contains(r.Text, "bxctl secret set token") {
+			if shut := strings.Contains(r.Text, "store of the secrets cannot be opened"); shut != (w.vault.err != nil) {
+				t.Errorf("%s", r.Text)
+			}
+			if tc.code == proto.CodeNotConfigured && w.vault.err == nil && !strings.Contains(r.Text, "bxctl secret set token") {
 				t.Errorf("it does not say how to mend it: %s", r.Text)
 			}
 			if got := w.story(); got != "decision allow, outcome failed "+string(tc.code) {
@@ -180,6 +184,8 @@ func TestResultsOfAContainer(t *testing.T) {
 		{"mount", ends(proto.EndMount), nil, proto.CallFailed, proto.CodeToolFailed, false},
 		{"no runtime", ends(proto.EndNoRuntime), nil, proto.CallFailed, proto.CodeNoRuntime, false},
 		{"no userland", ends(proto.EndNoUserland), nil, proto.CallFailed, proto.CodeNotConfigured, false},
+		{"no room", ends(proto.EndNoRoom), nil, proto.CallFailed, proto.CodeTooLarge, false},
+		{"disk", ends(proto.EndDisk), nil, proto.CallFailed, proto.CodeTooLarge, false},
 		{"internal", ends(proto.EndInternal), nil, proto.CallFailed, proto.CodeInternal, false},
 		{"killed by somebody else", ends(proto.EndKilled), nil, proto.CallUnknown, proto.CodeUnknownFate, false},
 		{"runnerd is away", Ran{}, NotRun(proto.CodeNoRuntime, errors.New("nobody listens")), proto.CallFailed, proto.CodeNoRuntime, false},

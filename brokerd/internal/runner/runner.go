@@ -128,7 +128,7 @@ func ran(m *proto.Ended) (driver.Ran, error) {
 	r := driver.Ran{Ended: *m}
 	switch m.Reason {
 	case proto.EndExit:
-	case proto.EndNoRuntime, proto.EndLimit, proto.EndMount, proto.EndNoUserland, proto.EndTimeout, proto.EndMemory, proto.EndOutput, proto.EndKilled, proto.EndInternal:
+	case proto.EndNoRuntime, proto.EndLimit, proto.EndMount, proto.EndNoUserland, proto.EndTimeout, proto.EndMemory, proto.EndOutput, proto.EndKilled, proto.EndNoRoom, proto.EndDisk, proto.EndInternal:
 		return r, nil
 	default:
 		return r, fmt.Errorf("runner: runnerd gave an unknown reason %q", m.Reason)

@@ -40,6 +40,7 @@ func Suite(t *testing.T, runtime string) {
 		{"network", network},
 		{"userland", userland},
 		{"many at once", many},
+		{"disks that get full", disks},
 		{"kill -9 of runnerd", killed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })

@@ -30,6 +30,7 @@ import (
 	"boxmaker/runnerd/internal/cgroup"
 	"boxmaker/runnerd/internal/runtime"
 	"boxmaker/runnerd/internal/settings"
+	"boxmaker/runnerd/internal/space"
 )
 
 // Config is what an Engine works with.
@@ -211,7 +212,11 @@ func (e *Engine) call(ctx context.Context, rt runtime.Runtime, l *proto.Launch) 
 		}
 		return &proto.Ended{Reason: proto.EndLimit, Detail: err.Error()}, clean
 	}
-	r := &run{rt: rt, box: b, group: group, launch: l, log: e.cfg.Log, time: time.Duration(e.cfg.Settings.Limits.Time), output: int64(e.cfg.Settings.Limits.Output)}
+	watch, err := e.room(l)
+	if err != nil {
+		return refused(err), clean
+	}
+	r := &run{rt: rt, box: b, group: group, launch: l, log: e.cfg.Log, space: watch, time: time.Duration(e.cfg.Settings.Limits.Time), output: int64(e.cfg.Settings.Limits.Output)}
 	return r.do(ctx), clean
 }
 
@@ -221,6 +226,25 @@ func refused(err error) *proto.Ended {
 		return &proto.Ended{Reason: r.Reason, Detail: r.Detail}
 	}
 	return &proto.Ended{Reason: proto.EndInternal, Detail: err.Error()}
+}
+
+// room watches the file systems that a call may write, if there is room in them.
+func (e *Engine) room(l *proto.Launch) (*space.Watch, error) {
+	var paths []string
+	for _, m := range l.Mounts {
+		if m.Write {
+			paths = append(paths, m.Path)
+		}
+	}
+	w, err := space.Open(paths, int64(e.cfg.Settings.Limits.DiskFree))
+	if err != nil {
+		return nil, &box.Refused{Reason: proto.EndMount, Detail: err.Error()}
+	}
+	if why := w.Low(); why != "" {
+		w.Close()
+		return nil, &box.Refused{Reason: proto.EndNoRoom, Detail: why + ", so nothing ran" + space.Mend}
+	}
+	return w, nil
 }
 
 // lastNProc is the limit of processes where no control group has one: it counts

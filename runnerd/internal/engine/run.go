@@ -20,6 +20,7 @@ import (
 	"boxmaker/runnerd/internal/cgroup"
 	"boxmaker/runnerd/internal/runtime"
 	"boxmaker/runnerd/internal/settings"
+	"boxmaker/runnerd/internal/space"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
@@ -32,6 +33,7 @@ type run struct {
 	group  *cgroup.Group
 	launch *proto.Launch
 	log    *slog.Logger
+	space  *space.Watch
 	time   time.Duration // default limits
 	output int64
 }
@@ -42,6 +44,11 @@ var (
 	errOutput = errors.New("its output did not end")
 )
 
+// A full is the reason to kill a call that got a file system nearly full.
+type full string
+
+func (f full) Error() string { return string(f) }
+
 // exitCheck is the status of a first process that found another object than the
 // granted one mounted; see package main of toolkit.
 const exitCheck = 126
@@ -50,6 +57,7 @@ const exitCheck = 126
 func (r *run) do(ctx context.Context) *proto.Ended {
 	start, err := r.rt.Prepare(r.box)
 	if err != nil {
+		r.space.Close()
 		return refused(fmt.Errorf("the container cannot be described: %w", err))
 	}
 	limit := r.time
@@ -60,6 +68,7 @@ func (r *run) do(ctx context.Context) *proto.Ended {
 	defer cancel(nil)
 	defer time.AfterFunc(limit, func() { cancel(errTime) }).Stop()
 
+	go r.space.Run(ctx, func(why string) { cancel(full(why)) })
 	out := newCapture(r.outputLimit(), func() { cancel(errOutput) })
 	said := newCapture(maxSaid, nil)
 	p, err := r.start(start, out, said)
@@ -89,11 +98,14 @@ func (r *run) outputLimit() int64 {
 // judge finds the reason of the end.
 func (r *run) judge(ctx context.Context, end *proto.Ended, oom bool) {
 	words, failed := r.rt.Failed(r.box, end.Exit, end.Detail)
+	var nearly full
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTime):
 		end.Reason = proto.EndTimeout
 	case errors.Is(cause, errOutput):
 		end.Reason = proto.EndOutput
+	case errors.As(cause, &nearly):
+		end.Reason, end.Detail = proto.EndDisk, string(nearly)+", so it was ended"+space.Mend
 	case cause != nil:
 		end.Reason, end.Detail = proto.EndKilled, "nobody waits any more"
 	case oom:

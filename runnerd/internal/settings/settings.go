@@ -21,12 +21,14 @@ type Settings struct {
 }
 
 // Limits hold for a call whose grant names none. Time and output always hold,
-// memory and pids where the machine can enforce them.
+// memory and pids where the machine can enforce them. DiskFree is what every call
+// that may write leaves free, of small file systems a tenth; 0 is none of that.
 type Limits struct {
-	Time   config.Duration `toml:"time"`
-	Memory config.Size     `toml:"memory"`
-	Output config.Size     `toml:"output"`
-	PIDs   int             `toml:"pids"`
+	Time     config.Duration `toml:"time"`
+	Memory   config.Size     `toml:"memory"`
+	Output   config.Size     `toml:"output"`
+	PIDs     int             `toml:"pids"`
+	DiskFree config.Size     `toml:"disk_free"`
 }
 
 // Userland says where the programs of run and shell come from.
@@ -40,7 +42,7 @@ const MaxOutput = 3<<20 - 64<<10
 // Default is the configuration of an empty file.
 func Default() Settings {
 	return Settings{Runtime: "crun", Concurrent: 8, Limits: Limits{
-		Time: config.Duration(2 * time.Minute), Memory: 512 << 20, Output: 1 << 20, PIDs: 256,
+		Time: config.Duration(2 * time.Minute), Memory: 512 << 20, Output: 1 << 20, PIDs: 256, DiskFree: 1 << 30,
 	}}
 }
 
@@ -79,6 +81,9 @@ func (s *Settings) Validate() error {
 	}
 	if s.Limits.Output < 4<<10 || s.Limits.Output > MaxOutput {
 		bad("limits.output is outside 4KiB to %d bytes", MaxOutput)
+	}
+	if s.Limits.DiskFree < 0 || s.Limits.DiskFree > 1<<40 {
+		bad("limits.disk_free is outside 0B to 1024GiB")
 	}
 	if s.Limits.PIDs < 16 || s.Limits.PIDs > 1<<16 {
 		bad("limits.pids is %d; it must be from 16 to %d", s.Limits.PIDs, 1<<16)

@@ -22,7 +22,7 @@ func load(t *testing.T, text string) (Settings, error) {
 func TestSettings(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "# nothing\n", ""},
-		{"all", "runtime = \"podman\"\npath = \"/usr/bin/podman\"\nconcurrent = 3\n[limits]\ntime = \"30s\"\nmemory = \"64MiB\"\noutput = \"64KiB\"\npids = 64\n[userland]\nroot = \"/srv/root\"", ""},
+		{"all", "runtime = \"podman\"\npath = \"/usr/bin/podman\"\nconcurrent = 3\n[limits]\ntime = \"30s\"\nmemory = \"64MiB\"\noutput = \"64KiB\"\npids = 64\ndisk_free = \"0B\"\n[userland]\nroot = \"/srv/root\"", ""},
 		{"unknown key", "runtimes = \"crun\"", "runtimes"},
 		{"another runtime", "runtime = \"docker\"", "runtime is"},
 		{"relative program", "path = \"crun\"", "path must be absolute"},
@@ -31,6 +31,7 @@ func TestSettings(t *testing.T) {
 		{"no time", "[limits]\ntime = \"1ms\"", "limits.time"},
 		{"no memory", "[limits]\nmemory = \"1MiB\"", "limits.memory"},
 		{"more than a frame", "[limits]\noutput = \"3MiB\"", "limits.output"},
+		{"more than a disk", "[limits]\ndisk_free = \"2000GiB\"", "limits.disk_free"},
 		{"no processes", "[limits]\npids = 1", "limits.pids"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -177,6 +177,18 @@ func act(do string, a []string) {
 			err = unix.Sendto(p[0], []byte("paired"), 0, &unix.SockaddrUnix{Name: a[0]})
 		}
 		say("pair", errno(err))
+	case "stay":
+		time.Sleep(time.Hour)
+	case "many":
+		n := 0
+		var err error
+		for ; err == nil && n < 1<<20; n++ {
+			var f *os.File
+			if f, err = os.Create(filepath.Join(a[0], strconv.Itoa(n))); err == nil {
+				f.Close()
+			}
+		}
+		say("many", n, errno(err))
 	case "fill":
 		fill(a[0])
 	default:
