@@ -1,8 +1,6 @@
 package driver
 
 import (
-	"math"
-
 	"boxmaker/internal/proto"
 )
 
@@ -18,7 +16,7 @@ const (
 func (d *Driver) passed(r proto.EgressReport) (list []proto.EgressConn, more int64) {
 	more = r.More
 	if n := len(r.Connections); n > maxPassed {
-		more = min(more, math.MaxInt64-int64(n)) + int64(n-maxPassed)
+		more = sum(more, int64(n-maxPassed))
 		r.Connections = r.Connections[:maxPassed]
 	}
 	for _, c := range r.Connections { // a tool may have asked for a host with a secret as its name

@@ -1,12 +1,15 @@
 package driver
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"boxmaker/brokerd/internal/policy"
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/frame"
 	"boxmaker/internal/proto"
@@ -28,7 +31,7 @@ func TestAReportFitsItsRecord(t *testing.T) {
 		{"as many as are listed", slices.Repeat([]proto.EgressConn{one}, 256), 3, 3},
 		{"many", slices.Repeat([]proto.EgressConn{one}, 20_000), 7, 20_000 - 256 + 7},
 		{"long", slices.Repeat([]proto.EgressConn{long}, 300), 0, 44},
-		{"a number that is at its end", slices.Repeat([]proto.EgressConn{one}, 300), math.MaxInt64, math.MaxInt64 - 256},
+		{"a number that is at its end", slices.Repeat([]proto.EgressConn{one}, 300), math.MaxInt64, math.MaxInt64},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := setUp(t)
@@ -46,6 +49,22 @@ func TestAReportFitsItsRecord(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(b), err)
 			}
 		})
+	}
+}
+
+// TestNumbersThatAProgramMadeUp: a program can write over what the first process
+// of its container says. It must not end brokerd by that.
+func TestNumbersThatAProgramMadeUp(t *testing.T) {
+	w := setUp(t)
+	for i, n := range []int64{math.MaxInt64, math.MinInt64, -1} {
+		w.runner.set(func(context.Context, policy.Spec) (Ran, error) {
+			r := said(strings.Repeat("x", 1<<20))
+			r.Output.Dropped, r.Ended.Dropped = n, n
+			return r, nil
+		})
+		if r := w.call(read(fmt.Sprintf("s/1/%d/0", i+1), "/data/a")); r.Outcome != proto.CallOK || r.Dropped < 1<<19 {
+			t.Errorf("%d: %v, %d dropped", n, r.Outcome, r.Dropped)
+		}
 	}
 }
 

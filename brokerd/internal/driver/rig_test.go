@@ -295,10 +295,16 @@ func (f *fakeDoors) Open(_ context.Context, w WayOut) (string, func() (proto.Egr
 	}, nil
 }
 
-type fakeVault struct{ values map[string]string }
+type fakeVault struct {
+	values map[string]string
+	err    error
+}
 
 func (v *fakeVault) Get(name string) (secret.Text, error) {
 	s, ok := v.values[name]
+	if v.err != nil {
+		return secret.Text{}, v.err
+	}
 	if !ok {
 		return secret.Text{}, secret.ErrUnknown
 	}

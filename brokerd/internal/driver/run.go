@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +83,12 @@ func (d *Driver) bound(ctx context.Context, e *entry) (context.Context, context.
 
 func (d *Driver) secret(name string) (secret.Text, error) {
 	v, err := d.cfg.Secrets.Get(name)
+	if err != nil && !errors.Is(err, secret.ErrUnknown) && !errors.Is(err, fs.ErrNotExist) {
+		return v, &setback{
+			code: proto.CodeNotConfigured, err: err,
+			text: fmt.Sprintf("not-configured: this call needs the secret %s, and the store of the secrets cannot be opened now, so it did not run. Tell the owner: bxctl status says why.", name),
+		}
+	}
 	if err != nil {
 		return v, &setback{
 			code: proto.CodeNotConfigured, err: err,
@@ -233,6 +241,13 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
+// sum adds numbers of which a program may have made one up: its own result is
+// what the first process of its container says, and it may reach that.
+func sum(a, b int64) int64 {
+	a, b = max(0, a), max(0, b)
+	return a + min(b, math.MaxInt64-a)
+}
+
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // seal makes the result fit to leave: secrets are taken out, and the session's
@@ -242,7 +257,7 @@ func (d *Driver) seal(e *entry) (calls.Event, error) {
 	r.ID = e.call.ID
 	r.Text = d.cfg.Secrets.Clean(valid(r.Text))
 	if cut := clip(r.Text, maxText); len(cut) < len(r.Text) {
-		r.Dropped += int64(len(r.Text) - len(cut))
+		r.Dropped = sum(r.Dropped, int64(len(r.Text)-len(cut)))
 		r.Text = cut
 	}
 	detail := e.ran.Ended.Detail

@@ -18,6 +18,7 @@ const (
 	maxShown   = 3
 	maxSchemas = 1800 // bytes of schemas, beside the first
 	maxWords   = 24
+	maxQuery   = 4 << 10 // bytes
 )
 
 // find gives the tools that some grant permits to the session as it is now: those that fit the query best
@@ -97,7 +98,7 @@ func places(set grant.Set, name string, r grant.Request) string {
 // rank orders tools by how well they fit a query. The first whole of them fit
 // well: they have at least half the points of the best.
 func rank(all []*tool.Tool, query string) (order []*tool.Tool, whole int) {
-	words := split(query)
+	words := split(query[:min(len(query), maxQuery)])
 	words = words[:min(len(words), maxWords)]
 	points, best := score(all, slices.DeleteFunc(slices.Clone(words), func(w string) bool { return dull(w) || strings.HasPrefix(w, "file") }))
 	if best == 0 { // "files" alone
