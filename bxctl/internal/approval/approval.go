@@ -100,7 +100,7 @@ func word(s string) string {
 // rule is the first or last line of the frame.
 func (p *page) rule(corner, s string) {
 	if s == "" {
-		p.out = append(p.out, p.Screen.Dim(strings.TrimRight(corner, " ")+strings.Repeat("─", 10)))
+		p.out = append(p.out, p.Screen.Dim(strings.TrimRight(corner, " ")+strings.Repeat("─", max(p.Width-2, 10))))
 		return
 	}
 	s = term.Clip(s, p.Width-6)

@@ -103,6 +103,9 @@ is 1 if it was another one.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome as JSON, and not the call")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if v == proto.VerdictApproved && asJSON && !yes {
+			return usage(errors.New("--json shows no call that you could approve"), "look at it with bxctl approvals, and add --yes")
+		}
 		m, err := a.owner().Find(c.Context(), args[0])
 		if err != nil {
 			return err
@@ -111,7 +114,7 @@ is 1 if it was another one.`,
 			a.printApproval(m, "")
 		}
 		if v == proto.VerdictApproved && !yes {
-			if ok, err := a.sure(); err != nil || !ok {
+			if err := a.sure(m); err != nil {
 				return err
 			}
 		}
@@ -120,16 +123,17 @@ is 1 if it was another one.`,
 	return c
 }
 
-// sure asks once more on a terminal.
-func (a *app) sure() (bool, error) {
+// sure asks once more on a terminal. Anything but a yes is an error: the call was
+// not answered.
+func (a *app) sure(m *proto.Approval) error {
 	if !term.IsTerminal(a.env.Stdin) || !a.out.Terminal {
-		return false, usage(errors.New("there is no terminal to ask on"), "look at the call with bxctl approvals, and add --yes")
+		return usage(errors.New("there is no terminal to ask on"), "look at the call with bxctl approvals, and add --yes")
 	}
 	ok, err := prompt.Yes(a.env.Stdin, a.env.Stdout, "Approve this call?")
 	if err == nil && !ok {
-		fmt.Fprintln(a.env.Stdout, "It was not answered, and still waits.")
+		err = &fault.Fault{What: "the call was not answered, and still waits", Do: "refuse it with: bxctl deny " + term.Line(m.Code), Key: "approval-waits"}
 	}
-	return ok, err
+	return err
 }
 
 func (a *app) give(ctx context.Context, m *proto.Approval, v proto.Verdict, asJSON bool) error {
@@ -184,38 +188,59 @@ does not exist for the model. bxctl grants explain tells what a grant makes of a
 }
 
 func (a *app) halt() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "halt [REASON…]", Short: "deny everything and kill what runs, until resume", Args: cobra.ArbitraryArgs,
 		Long: `Makes brokerd deny every call at once, ends what waits for an approval, and kills the
 tools that run. It is on record, with the reason, and holds over restarts until
 bxctl resume. Talking goes on.`,
 		Example: "  bxctl halt it deletes the wrong files",
-		RunE: func(c *cobra.Command, args []string) error {
-			st, err := a.owner().Halt(c.Context(), strings.ToValidUTF8(strings.Join(args, " "), "\uFFFD"))
-			if err != nil {
-				return err
-			}
-			s := "everything is halted"
-			if st.HaltReason != "" {
-				s += ": " + term.Line(st.HaltReason)
-			}
-			fmt.Fprintln(a.env.Stdout, a.out.Warn(s)+"; bxctl resume ends it")
-			return nil
-		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print brokerd's state as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		st, err := a.owner().Halt(c.Context(), strings.ToValidUTF8(strings.Join(args, " "), "\uFFFD"))
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			a.printJSON(st)
+			return nil
+		}
+		s := "everything is halted"
+		if st.HaltReason != "" {
+			s += ": " + term.Line(st.HaltReason)
+		}
+		_, err = fmt.Fprintln(a.env.Stdout, a.out.Warn(s)+"; bxctl resume ends it")
+		return err
+	}
+	return c
 }
 
 func (a *app) resume() *cobra.Command {
-	return &cobra.Command{
-		Use: "resume", Short: "end a halt", Args: exactly(0), Long: "Ends a halt: calls are decided by the grants again. What was killed or refused stays so.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := a.owner().Resume(c.Context()); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintln(a.env.Stdout, "calls are decided by the grants again")
+	var asJSON bool
+	c := &cobra.Command{Use: "resume", Short: "end a halt", Args: exactly(0), Long: "Ends a halt: calls are decided by the grants again. What was killed or refused stays so."}
+	c.Flags().BoolVar(&asJSON, "json", false, "print brokerd's state as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		before, err := a.owner().Status(c.Context())
+		if err != nil {
 			return err
-		},
+		}
+		st, err := a.owner().Resume(c.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			a.printJSON(st)
+			return nil
+		}
+		s := "calls are decided by the grants again"
+		if !before.Halted {
+			s = "nothing was halted"
+		}
+		_, err = fmt.Fprintln(a.env.Stdout, s)
+		return err
 	}
+	return c
 }
 
 // waiting offers codes for completion.

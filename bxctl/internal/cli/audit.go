@@ -50,7 +50,7 @@ func (w *wanted) flags(c *cobra.Command, last string) {
 	c.Flags().StringVar(&w.verdict, "verdict", "", "only with this `word`: allow, ask, deny, approved, denied, expired, withdrawn, ok, failed, unknown")
 	c.Flags().StringVar(&w.kind, "kind", "", "only of this `kind`: start, decision, approval, outcome, recovered, checkpoint, halt")
 	c.Flags().StringVar(&w.since, "since", "", "only since then: how long ago (15m, 2h, 3d), or a `time`")
-	c.Flags().StringVar(&w.until, "until", "", "only before then")
+	c.Flags().StringVar(&w.until, "until", "", "only before this `time`")
 	c.Flags().StringVarP(&w.last, "lines", "n", last, "how many records: a `number`, or all")
 }
 
@@ -208,7 +208,7 @@ To keep a log that still can be verified, copy the folder audit/ itself.`,
 		Example: "  bxctl audit export --format csv --since 30d > month.csv\n  bxctl audit export --session chat-1 --format md",
 	}
 	w.flags(c, "all")
-	c.Flags().StringVar(&format, "format", "jsonl", "`jsonl`, csv or md")
+	c.Flags().StringVar(&format, "format", "jsonl", "the `form`: jsonl, csv or md")
 	_ = c.RegisterFlagCompletionFunc("format", fixed(audit.Forms()...)) // twice is its only error
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		q, err := w.query(c, a.env.Now())

@@ -74,7 +74,7 @@ func TestAudit(t *testing.T) {
 		{"show x", 2, "", "neither the number"},
 		{"show 1 2", 2, "", "at most one"},
 		{"tail -n 1", 0, "2  ok ", ""},
-		{"tail x", 2, "", "takes 0 arguments"},
+		{"tail x", 2, "", "takes no arguments, not 1"},
 		{"verify", 0, "The audit log is whole: 3 records in 1 file,", ""},
 		{"verify --json", 0, `{"ok":true,"head":{"n":3,`, ""},
 		{"export", 0, `{"v":1,"n":0,`, ""},

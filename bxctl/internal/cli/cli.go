@@ -112,9 +112,20 @@ func usage(err error, do string) error {
 func exactly(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage(fmt.Errorf("%s takes %d arguments, not %d", c.CommandPath(), n, len(args)), "see "+c.CommandPath()+" --help")
+			return usage(fmt.Errorf("%s takes %s, not %d", c.CommandPath(), arguments(n), len(args)), "see "+c.CommandPath()+" --help")
 		}
 		return nil
+	}
+}
+
+func arguments(n int) string {
+	switch n {
+	case 0:
+		return "no arguments"
+	case 1:
+		return "one argument"
+	default:
+		return fmt.Sprintf("%d arguments", n)
 	}
 }
 

@@ -49,8 +49,8 @@ code is then 1.`,
 		Example: "  bxctl sessions search 'backup plan'\n  bxctl sessions search --since 7d invoice",
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().StringVar(&since, "since", "", "only messages from this `TIME` on")
-	c.Flags().StringVar(&until, "until", "", "only messages before this `TIME`")
+	c.Flags().StringVar(&since, "since", "", "only messages from this `time` on")
+	c.Flags().StringVar(&until, "until", "", "only messages before this `time`")
 	c.Flags().IntVar(&limit, "limit", 50, "how many")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s := archive.Search{Text: args[0], Limit: limit}

@@ -197,7 +197,7 @@ func (a *app) sessionsShow() *cobra.Command {
 func (a *app) sessionsExport() *cobra.Command {
 	var format string
 	c := &cobra.Command{Use: "export ID", Short: "print a whole session as a document", Args: exactly(1)}
-	c.Flags().StringVar(&format, "format", "md", "`md` or json")
+	c.Flags().StringVar(&format, "format", "md", "the `form`: md or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := archive.CheckID(args[0]); err != nil {
 			return err
