@@ -17,6 +17,7 @@ type Anchor struct {
 	proto.AuditHead
 	From string // where it was kept, for people
 	Time string // when, as far as is known
+	Own  bool   // kept by who writes the log: compared, and not counted
 }
 
 func (a Anchor) String() string {
@@ -168,7 +169,9 @@ func (v *verifier) atHead(name string, line int64) {
 		a := v.anchors[0]
 		v.anchors = v.anchors[1:]
 		if a.AuditHead == v.walk.Head() {
-			v.rep.Matched++
+			if !a.Own {
+				v.rep.Matched++
+			}
 			v.fit = &a
 			continue
 		}
@@ -195,7 +198,11 @@ func (v *verifier) finish(broken bool) {
 		v.rep.Faults = append([]*Fault{v.fork}, v.rep.Faults...)
 	}
 	if broken {
-		v.rep.Unchecked = len(v.anchors)
+		for _, a := range v.anchors {
+			if !a.Own {
+				v.rep.Unchecked++
+			}
+		}
 		return
 	}
 	if len(v.anchors) > 0 {

@@ -2,13 +2,16 @@
 //
 // What it guarantees: a record is on disk when [Log.Append] gives an OK [Ref],
 // and only then; the log that it goes on with is whole, from the first record
-// on, and nobody else writes to it. After a failed write nothing can be
-// appended any more: the program should end, and [Open] is the way back. The
-// clock only names files and times; it never decides what follows on what.
+// on, and its newest file is as this program left it. After a failed write, or
+// once somebody else has written there, nothing can be appended any more: the
+// program should end, and [Open] is the way back. The clock only names files and
+// times; it never decides what follows on what.
 //
 // A log that lacks a head which was noted or is given to [Open] is not gone on
-// with. What came after the newest of those can be cut off unnoticed while
-// brokerd is away: other heads, kept elsewhere, show that.
+// with. Each record is noted; a power cut may lose the newest notes, though not
+// those of the start, the end and the checkpoints. Whoever can change the note
+// too is found out by other heads, kept elsewhere. Files of former months are
+// looked at when the log is opened, and not again.
 package audit
 
 import (
@@ -53,16 +56,18 @@ func (r Ref) Head() proto.AuditHead { return r.head }
 type Log struct {
 	now   func() time.Time
 	disk  disk
+	root  *os.Root
 	lock  io.Closer
-	state *os.Root
 	known []*known // until it is loaded
 
 	mu   sync.Mutex // guards what follows
 	err  error      // why nothing more can be appended
 	file month
 	name string
+	seen stamp // of the file, as this program left it
 	walk chain.Walker
 
+	note    note
 	noted   bool       // its length is this program's to note
 	given   proto.Head // newest checkpoint
 	givenAt int64      // how long the log was with its record
@@ -78,7 +83,7 @@ func open(c Config, d disk) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: cannot take the lock of the audit log: %w%s", err, advice(err))
 	}
-	l := &Log{now: c.Now, disk: d, lock: lock, state: c.State}
+	l := &Log{now: c.Now, disk: d, root: c.Root, lock: lock, note: note{root: c.State}}
 	var rec appendlog.Recovery
 	if l.known, err = expect(c); err == nil {
 		rec, err = l.load(c)
@@ -92,7 +97,7 @@ func open(c Config, d disk) (*Log, error) {
 	}
 	if err == nil {
 		l.noted = true
-		err = l.note()
+		err = l.note.keep(l.walk.Head())
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -139,6 +144,9 @@ func (l *Log) load(c Config) (appendlog.Recovery, error) {
 		return rec, damaged(c.Root, err)
 	}
 	l.file, l.name = file, newest
+	if err := l.mark(0); err != nil {
+		return rec, fmt.Errorf("audit: %w%s", err, advice(err))
+	}
 	return rec, nil
 }
 
@@ -188,6 +196,9 @@ func (l *Log) append(r proto.AuditRecord) (Ref, error) {
 	if err != nil {
 		return Ref{}, fmt.Errorf("audit: %w", err)
 	}
+	if err := l.untouched(); err != nil {
+		return Ref{}, err
+	}
 	if name := chain.FileOf(now); name > l.name {
 		if err := l.turn(name); err != nil {
 			return Ref{}, l.fail(err)
@@ -199,7 +210,14 @@ func (l *Log) append(r proto.AuditRecord) (Ref, error) {
 		}
 		return Ref{}, l.fail(err)
 	}
-	if _, _, err := l.walk.Next(line); err != nil {
+	_, _, err = l.walk.Next(line)
+	if err == nil {
+		err = l.mark(appendlog.OnDisk(line))
+	}
+	if err == nil && l.noted {
+		err = l.note.follow(l.walk.Head())
+	}
+	if err != nil {
 		return Ref{}, l.fail(err)
 	}
 	return Ref{l.walk.Head()}, nil
@@ -216,7 +234,7 @@ func (l *Log) turn(name string) error {
 	}
 	old := l.file
 	l.file, l.name = file, name
-	return old.Close()
+	return errors.Join(old.Close(), l.mark(0))
 }
 
 // fail breaks the log. Precondition: mu is held.
@@ -242,6 +260,9 @@ func (l *Log) Checkpoint(s *Signer) (proto.Head, error) {
 	if l.err != nil {
 		return proto.Head{}, l.err
 	}
+	if err := l.untouched(); err != nil { // no signature for a log that is not there
+		return proto.Head{}, err
+	}
 	head := l.walk.Head()
 	if head.N == l.givenAt {
 		return l.given, nil
@@ -254,7 +275,7 @@ func (l *Log) Checkpoint(s *Signer) (proto.Head, error) {
 		return proto.Head{}, err
 	}
 	l.given, l.givenAt = proto.Head{Head: head, Checkpoint: checkpoint}, l.walk.Head().N
-	return l.given, l.note()
+	return l.given, l.note.keep(l.walk.Head())
 }
 
 // Close closes the file and drops the lock. Append fails from then on.
@@ -266,8 +287,9 @@ func (l *Log) Close() error {
 	}
 	var err error
 	if l.noted && l.err == nil {
-		err = l.note()
+		err = l.note.keep(l.walk.Head())
 	}
+	err = errors.Join(err, l.note.close())
 	l.err = fmt.Errorf("audit: the log: %w", os.ErrClosed)
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close())

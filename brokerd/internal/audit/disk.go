@@ -19,6 +19,7 @@ type disk interface {
 	files() ([]string, error)
 	scan(name string, visit func(int64, []byte) error) (appendlog.Recovery, error)
 	open(name string, visit func(int64, []byte) error) (month, appendlog.Recovery, error)
+	stamp(name string) (stamp, error)
 }
 
 // A month is one file.

@@ -8,14 +8,8 @@ import (
 	"strings"
 
 	"boxmaker/internal/chain"
-	"boxmaker/internal/durable"
 	"boxmaker/internal/proto"
 )
-
-// HeadFile holds, in brokerd's own folder, how long the log was: "N HASH". It is
-// written at the start, at the end, and with each checkpoint, always after the
-// record itself, so that no crash makes the log shorter than it says.
-const HeadFile = "audit.head"
 
 // FormatHead writes a head as flags and [HeadFile] have it.
 func FormatHead(h proto.AuditHead) string { return strconv.FormatInt(h.N, 10) + ":" + h.Hash }
@@ -61,7 +55,7 @@ func expect(c Config) ([]*known, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %s in brokerd's folder: %w (see runbook: brokerd-state)", HeadFile, err)
 	}
-	h, err := ParseHead(strings.TrimSuffix(string(b), "\n"))
+	h, err := ParseHead(strings.TrimRight(string(b), " \n"))
 	return append(all, &known{AuditHead: h, from: HeadFile, bad: err}), nil
 }
 
@@ -98,16 +92,4 @@ func missed(all []*known, end proto.AuditHead, accepted *proto.AuditHead) (lost 
 	}
 	return nil, fmt.Errorf("audit: the audit log is not the one that was here, and nothing is allowed until it is: %w; "+
 		"put the whole log back, or, if you know why it is so (a restored backup, a folder moved away), say so with: bxctl audit accept (see runbook: audit-cut)", err)
-}
-
-// note writes down how long the log is. Precondition: mu is held, or nobody else
-// has the log.
-func (l *Log) note() error {
-	if l.state == nil {
-		return nil
-	}
-	if err := durable.WriteFile(l.state, HeadFile, []byte(FormatHead(l.walk.Head())+"\n"), 0o600); err != nil {
-		return fmt.Errorf("audit: cannot note the head of the audit log: %w%s", err, advice(err))
-	}
-	return nil
 }

@@ -1,8 +1,10 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 
+	"boxmaker/internal/chain"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/tool"
@@ -36,8 +38,12 @@ func (b *Broker) status() *proto.BrokerStatus {
 		grants.Detail = fmt.Sprintf("%d grants", s.Grants)
 	}
 	log := proto.Check{Name: "audit", State: "ok", Detail: fmt.Sprintf("%d records", s.Head.N)}
-	if err := b.log.Err(); err != nil {
+	if err := b.log.Look(); err != nil {
 		log.State, log.Detail, log.Runbook = "failed", err.Error(), "log-write-failed"
+		var changed *chain.Fault
+		if errors.As(err, &changed) {
+			log.Runbook = "audit-damaged"
+		}
 	}
 	s.Checks = append(s.Checks, b.secrets.check(), grants, log)
 	return s

@@ -167,7 +167,7 @@ func (l Log) pin(root *os.Root, add bool) ([]string, error) {
 	if len(keys) > 0 && !add {
 		return keys, nil
 	}
-	key, err := publicKey(filepath.Join(l.State, publicFile))
+	key, err := plainText(filepath.Join(l.State, publicFile))
 	if err != nil {
 		return nil, anchorFault(err)
 	}
@@ -181,9 +181,9 @@ func (l Log) pin(root *os.Root, add bool) ([]string, error) {
 	return keys, nil
 }
 
-// publicKey reads a file in a folder that brokerd may write to: it takes no link
+// plainText reads a short file in a folder that brokerd may write to: it takes no link
 // and no pipe, in which bxctl up would wait for ever.
-func publicKey(path string) (string, error) {
+func plainText(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err

@@ -24,14 +24,14 @@ func TestThePublicKeyIsAPlainFile(t *testing.T) {
 		if err := put(); err != nil {
 			t.Fatal(err)
 		}
-		if key, err := publicKey(at); err == nil {
+		if key, err := plainText(at); err == nil {
 			t.Errorf("%s: %q", name, key)
 		}
 		if err := os.Remove(at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if key, err := publicKey(filepath.Join(dir, "other")); err != nil || key != "key" {
+	if key, err := plainText(filepath.Join(dir, "other")); err != nil || key != "key" {
 		t.Errorf("%q, %v", key, err)
 	}
 }

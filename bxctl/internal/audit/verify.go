@@ -61,12 +61,18 @@ func (l Log) Verify(ctx context.Context) (Verdict, error) {
 	for _, a := range all {
 		v.Newest = max(v.Newest, a.N)
 	}
+	noted, notedErr := l.noted()
+	all = append(all, noted...)
 	root, err := l.open()
 	if err != nil && len(all) == 0 {
 		return v, err
 	}
 	if err != nil { // no log, but there was one
-		v.add(&chain.Fault{What: chain.Cut, N: -1, Text: fmt.Sprintf("the log was %d records long, now its folder is gone", v.Newest)})
+		was := v.Newest
+		for _, a := range noted {
+			was = max(was, a.N)
+		}
+		v.add(&chain.Fault{What: chain.Cut, N: -1, Text: fmt.Sprintf("the log was %d records long, now its folder is gone", was)})
 		return v, nil
 	}
 	defer root.Close()
@@ -82,6 +88,12 @@ func (l Log) Verify(ctx context.Context) (Verdict, error) {
 		v.Notes = append(v.Notes, fmt.Sprintf("heads of records behind the fault were not compared: %d", rep.Unchecked))
 	}
 	v.OK = len(v.Anchor) == 0
+	switch {
+	case errors.Is(notedErr, fs.ErrPermission):
+		v.Notes = append(v.Notes, "how long brokerd noted the log to be can't be read: "+notedErr.Error())
+	case notedErr != nil:
+		v.add(&chain.Fault{What: chain.Changed, File: notedFile, N: -1, Text: "how long brokerd noted the log to be can't be told: " + notedErr.Error()})
+	}
 	for _, f := range rep.Faults {
 		v.add(f)
 	}
