@@ -42,7 +42,7 @@ func run(d *daemon.Daemon, o options, set settings.Settings, ready stage.Info) e
 		Runtime: candidate(set, ready), Cgroups: ready.Cgroups, Settings: set, Bundles: ready.Bundles, Log: d.Log(),
 		Version: daemon.Version, Confined: confined, Notes: ready.Notes, Fetch: ready.Fetch,
 		Host: box.Host{
-			Toolkit: ready.Toolkit, Run: ready.Run, Root: set.Userland.Root, CA: certificates(), Hidden: ready.Hidden,
+			Toolkit: ready.Toolkit, Run: ready.Run, Root: set.Userland.Root, CA: certificates(), Hidden: ready.Hidden, Own: ready.Own,
 			UID: os.Getuid(), GID: os.Getgid(),
 		},
 	})

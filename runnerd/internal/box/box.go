@@ -27,6 +27,8 @@ const (
 	Tool = "/tool"            // the toolkit
 	Door = "/run/egress.sock" // the way out, if there is one
 	caAt = "/etc/ssl/certs/ca-certificates.crt"
+
+	doors = "doors" // folders of doors: what else has a socket in the run folder is no way out
 )
 
 // Kind is what a mount shows.
@@ -87,12 +89,13 @@ func refuse(reason proto.EndReason, format string, a ...any) error {
 
 // Host is what a box is made of beside the launch.
 type Host struct {
-	Dir     string // folder of the call, as the runtime sees it; it exists
-	Toolkit string // the static binary, as the runtime sees it
-	Run     string // the run folder, as the runtime sees it, for the door
-	Root    string // root file system of launches that name none
-	CA      string // bundle of certificates; may be empty
-	Hidden  string // folder that the runtime does not see; may be empty
+	Dir     string   // folder of the call, as the runtime sees it; it exists
+	Toolkit string   // the static binary, as the runtime sees it
+	Run     string   // the run folder, as the runtime sees it, for the door
+	Root    string   // root file system of launches that name none
+	CA      string   // bundle of certificates; may be empty
+	Hidden  string   // folder that the runtime does not see; may be empty
+	Own     []string // folders of this program's own
 	UID     int
 	GID     int
 }
@@ -146,8 +149,8 @@ func (b *Box) wayOut(l *proto.Launch, h Host, s *skeleton) error {
 	if l.Door == "" {
 		return nil
 	}
-	if !filepath.IsLocal(l.Door) || filepath.Clean(l.Door) != l.Door {
-		return refuse(proto.EndInternal, "the door %q is no path below the run folder", l.Door)
+	if !filepath.IsLocal(l.Door) || filepath.Clean(l.Door) != l.Door || filepath.Base(filepath.Dir(l.Door)) != doors {
+		return refuse(proto.EndInternal, "the door %q is no path of a door below the run folder", l.Door)
 	}
 	source := filepath.Join(h.Run, l.Door)
 	f, st, err := open(source)

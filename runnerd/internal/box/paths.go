@@ -20,7 +20,7 @@ func (b *Box) grants(l *proto.Launch, h Host, s *skeleton, programs bool) error 
 	}
 	mounts := slices.Clone(l.Mounts)
 	for _, m := range mounts {
-		if err := fit(m.Path, h.Hidden); err != nil {
+		if err := fit(m.Path, h.Hidden, h.Own...); err != nil {
 			return err
 		}
 	}
@@ -138,8 +138,9 @@ func Check(l *proto.Launch) error {
 }
 
 // fit refuses paths that would cover what makes the container, or that the
-// runtime does not see as they are.
-func fit(p, hidden string) error {
+// runtime does not see as they are, or that hold the sockets of this machine's
+// Boxmaker and the folders of other calls.
+func fit(p, hidden string, ours ...string) error {
 	switch {
 	case !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0):
 		return refuse(proto.EndMount, "%q is no absolute, clean path", p)
@@ -149,6 +150,11 @@ func fit(p, hidden string) error {
 	for _, own := range []string{"/proc", "/sys", "/dev", Tool, Door, hidden} {
 		if own != "" && (p == own || strings.HasPrefix(p, own+"/")) {
 			return refuse(proto.EndMount, "%s cannot be granted: %s is the container's own", p, own)
+		}
+	}
+	for _, own := range ours {
+		if p == own || strings.HasPrefix(p, own+"/") || strings.HasPrefix(own, p+"/") {
+			return refuse(proto.EndMount, "%s cannot be granted: %s is Boxmaker's own", p, own)
 		}
 	}
 	return nil

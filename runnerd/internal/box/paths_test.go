@@ -2,6 +2,7 @@ package box
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,24 +55,29 @@ func TestALaunchFromAnEnemy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(dir+"/a/b/c", 0o700), os.WriteFile(dir+"/a/f", nil, 0o600), os.Symlink("/etc", dir+"/link"), os.Symlink("a", dir+"/also")); err != nil {
+	if err := errors.Join(os.MkdirAll(dir+"/a/b/c", 0o700), os.WriteFile(dir+"/a/f", nil, 0o600), os.Symlink("/etc", dir+"/link"), os.Symlink("a", dir+"/also"), os.Mkdir(dir+"/doors", 0o700), os.WriteFile(dir+"/doors/file", nil, 0o600), os.Symlink("../owner.sock", dir+"/doors/link"), os.MkdirAll(dir+"/mine/run", 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	paths := []string{
 		dir, dir + "/a", dir + "/a/b", dir + "/a/b/c", dir + "/a/f", dir + "/link", dir + "/link/ssl", dir + "/also/b", dir + "/a/../..", dir + "/a/", dir + "//a", dir + "/none", "/", "/proc", "/proc/1/root",
-		"/proc/self/fd/0", "/dev", "/dev/null", "/dev/shm/x", "/sys", "/run", "/run/egress.sock", "/tool", "/tmp", "", ".", "..", "etc", "/etc/passwd", "/etc\x00/passwd", dir + "/a=1:2", "/run/../proc", "-check",
+		"/proc/self/fd/0", "/dev", "/dev/null", "/dev/shm/x", "/sys", "/run", "/run/egress.sock", "/tool", "/tmp", "", ".", "..", "etc", "/etc/passwd", "/etc\x00/passwd", dir + "/a=1:2", "/run/../proc", "-check", dir + "/mine", dir + "/mine/run", dir + "/mine/run/bm-x",
 	}
+	other, err := net.Listen("unix", dir+"/owner.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	rapid.Check(t, func(rt *rapid.T) {
 		path := rapid.SampledFrom(paths)
 		l := &proto.Launch{
 			Call: "s/1/1/1", Entry: rapid.SampledFrom([]string{"run", "../run", "-check", "probe"}).Draw(rt, "entry"),
-			Hide: rapid.SliceOfN(path, 0, 4).Draw(rt, "hide"), Door: rapid.SampledFrom([]string{"", "", "../x", "/etc/passwd", "x/../../y", "link", "."}).Draw(rt, "door"),
+			Hide: rapid.SliceOfN(path, 0, 4).Draw(rt, "hide"), Door: rapid.SampledFrom([]string{"", "", "../x", "/etc/passwd", "x/../../y", "link", ".", "owner.sock", "brokerd/owner.sock", "doors/../owner.sock", "doors/none", "doors/file", "doors/link", "brokerd/doors/x/y"}).Draw(rt, "door"),
 			Userland: rapid.SampledFrom([]proto.Userland{proto.UserlandNone, proto.UserlandUsr, proto.UserlandRoot, "other"}).Draw(rt, "userland"), Root: path.Draw(rt, "root"),
 		}
 		for range rapid.IntRange(0, 4).Draw(rt, "mounts") {
 			l.Mounts = append(l.Mounts, proto.Mount{Path: path.Draw(rt, "path"), Write: rapid.Bool().Draw(rt, "write")})
 		}
-		b, err := made(t, l, Host{Hidden: "/dev/shm", Run: dir})
+		b, err := made(t, l, Host{Hidden: "/dev/shm", Run: dir, Own: []string{dir + "/mine/run"}})
 		if err != nil {
 			var no *Refused
 			if !errors.As(err, &no) || no.Reason.Validate() != nil {
@@ -81,6 +87,11 @@ func TestALaunchFromAnEnemy(t *testing.T) {
 		}
 		if l.Door != "" {
 			rt.Fatalf("the door %q is taken", l.Door)
+		}
+		for _, m := range l.Mounts {
+			if strings.HasPrefix(m.Path, dir+"/mine") || m.Path == dir {
+				rt.Fatalf("%s is Boxmaker's own, or has it inside", m.Path)
+			}
 		}
 		for _, m := range b.Mounts {
 			named := slices.ContainsFunc(l.Mounts, func(g proto.Mount) bool { return g.Path == m.Dest && g.Write == m.Write })

@@ -118,6 +118,9 @@ func refusals(t *testing.T, w *World) {
 		{"the toolkit", "/tool", "the container's own"},
 		{"the door", "/run/egress.sock", "the container's own"},
 		{"not clean", w.Data + "/../x", "no absolute, clean path"},
+		{"the sockets of Boxmaker", filepath.Join(w.Home, "run"), "Boxmaker's own"},
+		{"other calls", filepath.Join(w.Home, "run", "bundles", "bm-other"), "Boxmaker's own"},
+		{"what has them inside", w.Home, "Boxmaker's own"},
 		{"relative", "etc", "no absolute, clean path"},
 		{"shadow", "/etc/shadow/x", "does not exist"},
 	} {
@@ -135,8 +138,44 @@ func refusals(t *testing.T, w *World) {
 	l.Mounts = []proto.Mount{{Path: real}, {Path: real, Write: true}}
 	ended(t, w.Run(t, l), proto.EndMount, "twice")
 	l = Launch("echo ran")
-	l.Door = "../../etc/passwd"
-	ended(t, w.Run(t, l), proto.EndInternal, "door")
+	for _, door := range []string{"../../etc/passwd", "runner.sock", "doors/../runner.sock", "doors"} {
+		l.Door = door
+		ended(t, w.Run(t, l), proto.EndInternal, "door")
+	}
+	enemy(t, w)
+}
+
+// enemy: launches that brokerd never makes end as calls, and runnerd goes on.
+func enemy(t *testing.T, w *World) {
+	many := make([]proto.Mount, 20_000)
+	for i := range many {
+		many[i] = proto.Mount{Path: fmt.Sprintf("%s/%d", w.Data, i)}
+	}
+	for name, change := range map[string]func(l *proto.Launch){
+		"many mounts":       func(l *proto.Launch) { l.Mounts = many },
+		"much to hide":      func(l *proto.Launch) { l.Hide = slices.Repeat([]string{w.Data}, 100_000) },
+		"a time that wraps": func(l *proto.Launch) { l.Limits.MS = 1<<63 - 1 },
+		"pids that wrap":    func(l *proto.Launch) { l.Limits.PIDs = 1<<63 - 1 },
+		"memory that wraps": func(l *proto.Launch) { l.Limits.Memory = 1<<63 - 1 },
+		"no memory at all":  func(l *proto.Launch) { l.Limits.Memory = 1 },
+		"much output":       func(l *proto.Launch) { l.Limits.Output = 1<<63 - 1 },
+		"the root as root":  func(l *proto.Launch) { l.Userland, l.Root = proto.UserlandRoot, "/" },
+		"a root above":      func(l *proto.Launch) { l.Userland, l.Root = proto.UserlandRoot, w.Data+"/../.." },
+		"many secrets": func(l *proto.Launch) {
+			for i := range 5_000 {
+				l.Secrets = append(l.Secrets, proto.LaunchSecret{Name: fmt.Sprint(i), Value: strings.Repeat("x", 100)})
+			}
+		},
+	} {
+		l := Launch("echo ran")
+		change(l)
+		if e := w.Run(t, l); e.Reason.Validate() != nil || e.Reason == proto.EndTimeout || name == "the root as root" && e.Reason == proto.EndExit {
+			t.Errorf("%s: %s %s", name, e.Reason, e.Detail)
+		}
+		if e := w.Run(t, Launch("echo ran")); string(e.Output) != "ran\n" {
+			t.Fatalf("after %s: %s %s", name, e.Reason, e.Detail)
+		}
+	}
 }
 
 func hidden(t *testing.T, w *World) {

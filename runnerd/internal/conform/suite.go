@@ -42,6 +42,7 @@ func Suite(t *testing.T, runtime string) {
 		{"many at once", many},
 		{"disks that get full", disks},
 		{"kill -9 of runnerd", killed},
+		{"kill -9 at every step", killedAtEveryStep},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
 	}

@@ -62,7 +62,7 @@ func (r *run) do(ctx context.Context) *proto.Ended {
 	}
 	limit := r.time
 	if r.launch.Limits.MS > 0 {
-		limit = time.Duration(r.launch.Limits.MS) * time.Millisecond
+		limit = time.Duration(min(r.launch.Limits.MS, maxMS)) * time.Millisecond
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,7 +86,10 @@ func (r *run) do(ctx context.Context) *proto.Ended {
 	return end
 }
 
-const maxSaid = 8 << 10
+const (
+	maxSaid = 8 << 10
+	maxMS   = 366 * 24 * 3600 * 1000 // what is more does not fit into a duration
+)
 
 func (r *run) outputLimit() int64 {
 	if n := r.launch.Limits.Output; n > 0 {

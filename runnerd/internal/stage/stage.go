@@ -44,6 +44,7 @@ type Info struct {
 	Toolkit string      `json:"toolkit"`        // the copy of the toolkit, as the runtime sees it
 	Fetch   string      `json:"fetch,omitzero"` // that of toolfetch, if it lies beside the toolkit
 	Hidden  string      `json:"hidden,omitzero"`
+	Own     []string    `json:"own"` // the two folders by their first names, which nobody may be given
 	Cgroups cgroup.Base `json:"cgroups"`
 	Notes   []string    `json:"notes,omitzero"`
 	Half    bool        `json:"half,omitzero"` // mounts are still to be made
@@ -112,6 +113,7 @@ func look(o Options) (Info, error) {
 		return info, fmt.Errorf("the bundles folder: %w", err)
 	}
 	info.OneUser = o.OneUser
+	info.Own = []string{run, bundles}
 	info.Run, info.Bundles, info.Toolkit = run, bundles, filepath.Join(bundles, "toolkit")
 	if err := copyProgram(o.Toolkit, info.Toolkit, o.UID); err != nil {
 		return info, fmt.Errorf("the toolkit cannot be copied to the bundles folder: %w; build it with `make build` (see runbook: runner-toolkit)", err)
