@@ -81,9 +81,21 @@ func noMark(l string, f fence) string {
 			}
 		}
 		run := strings.Repeat(c, least)
-		for i := strings.Index(l, run); i >= 0; i = strings.Index(l, run) {
-			l = l[:i+least-1] + gap + l[i+least-1:]
+		if !strings.Contains(l, run) {
+			continue
 		}
+		var b strings.Builder
+		at := 0
+		for {
+			i := strings.Index(l[at:], run)
+			if i < 0 {
+				break
+			}
+			b.WriteString(l[at:at+i+least-1] + gap)
+			at += i + least - 1
+		}
+		b.WriteString(l[at:])
+		l = b.String()
 	}
 	return l
 }

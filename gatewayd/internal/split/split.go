@@ -132,6 +132,9 @@ func (s *scan) lines() {
 	blank := false // the line before was
 	for at < len(s.text) {
 		l := s.text[at:]
+		if most := utf8.UTFMax * (s.room + 1); len(l) > most {
+			l = l[:most] // of a longer line no more is looked at
+		}
 		if i := strings.IndexByte(l, '\n'); i >= 0 {
 			l = l[:i+1]
 		}
