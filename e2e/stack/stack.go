@@ -161,6 +161,26 @@ func (s *Stack) KillUp() {
 	s.WaitUntil("the children of up are gone", func() bool { return len(s.Daemons()) == 0 })
 }
 
+// Ended is closed when `bxctl up` has ended.
+func (s *Stack) Ended() <-chan struct{} { return s.ended }
+
+// WaitEnd returns when `bxctl up` has ended by itself, and gives all that it
+// printed.
+func (s *Stack) WaitEnd() string {
+	s.TB.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(Patience):
+		s.TB.Fatal("bxctl up goes on")
+	}
+	s.up = nil
+	b, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		s.TB.Fatal(err)
+	}
+	return string(b)
+}
+
 // Down ends everything with `bxctl down`.
 func (s *Stack) Down() {
 	s.TB.Helper()

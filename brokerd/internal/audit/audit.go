@@ -112,6 +112,10 @@ func (l *Log) load(c Config) (appendlog.Recovery, error) {
 		return appendlog.Recovery{}, damaged(c.Root, err)
 	}
 	if len(files) == 0 {
+		// Nothing is made in the place of a log that is missed.
+		if _, err := missed(l.known, l.walk.Head(), c.Accept); err != nil {
+			return appendlog.Recovery{}, err
+		}
 		files = []string{chain.FileOf(l.now())}
 	}
 	var refused error

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -85,6 +86,10 @@ func advice(err error) string {
 		return ""
 	case errors.Is(err, appendlog.ErrLocked):
 		return "; another brokerd writes to it: end that first (see runbook: log-locked)"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "; the disk is full: free some space and start again (see runbook: disk-full)"
+	case errors.Is(err, unix.EROFS), errors.Is(err, fs.ErrPermission):
+		return "; its folder or a file in it cannot be written by this user (see runbook: state-read-only)"
 	default:
 		return " (see runbook: log-write-failed)"
 	}

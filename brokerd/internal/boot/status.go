@@ -3,6 +3,7 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"boxmaker/internal/chain"
 	"boxmaker/internal/grant"
@@ -39,7 +40,8 @@ func (b *Broker) status() *proto.BrokerStatus {
 	}
 	log := proto.Check{Name: "audit", State: "ok", Detail: fmt.Sprintf("%d records", s.Head.N)}
 	if err := b.log.Look(); err != nil {
-		log.State, log.Detail, log.Runbook = "failed", err.Error(), "log-write-failed"
+		log.State, log.Runbook = "failed", "log-write-failed"
+		log.Detail, _, _ = strings.Cut(err.Error(), " (see runbook: ") // the row has its own
 		var changed *chain.Fault
 		if errors.As(err, &changed) {
 			log.Runbook = "audit-damaged"
