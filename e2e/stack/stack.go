@@ -26,6 +26,9 @@ type Stack struct {
 	Home   string
 	Layout config.Layout
 
+	// Under are words in front of `bxctl up`: a program that starts it.
+	Under []string
+
 	env   []string
 	up    *exec.Cmd
 	ended chan struct{} // closed: up has ended
@@ -139,6 +142,10 @@ func (s *Stack) Start() {
 		s.log = f
 	}
 	s.up = s.Command(context.Background(), "up")
+	if len(s.Under) > 0 {
+		s.up = exec.Command(s.Under[0], append(s.Under[1:], "bxctl", "up")...)
+		s.up.Env = s.env
+	}
 	s.up.Stdout, s.up.Stderr = s.log, s.log
 	if err := s.up.Start(); err != nil {
 		s.TB.Fatal(err)

@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"boxmaker/internal/appendlog"
+	"boxmaker/internal/chain"
+	"boxmaker/internal/proto"
+
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
@@ -120,6 +124,30 @@ func kernel(x *exam) {
 	x.ok("network namespaces", "a program can be started without a network")
 }
 
+// newestAudit gives the time of the audit log's last record, and its file; no
+// time if it can't be read, which another check tells.
+func (x *exam) newestAudit() (time.Time, string) {
+	root, err := os.OpenRoot(x.Layout.Audit)
+	if err != nil {
+		return time.Time{}, ""
+	}
+	defer root.Close()
+	files, err := chain.Files(root)
+	if err != nil || len(files) == 0 {
+		return time.Time{}, ""
+	}
+	name := files[len(files)-1]
+	line, err := appendlog.LastLine(root, name)
+	if err != nil || line == nil {
+		return time.Time{}, ""
+	}
+	h, _, err := proto.AuditKind(line)
+	if err != nil {
+		return time.Time{}, ""
+	}
+	return h.Time, "audit/" + name
+}
+
 // clock: a sane year, and not behind what is written already.
 func clock(x *exam) {
 	now := x.Now()
@@ -132,6 +160,9 @@ func clock(x *exam) {
 		if t, file := x.newest(id); t.After(newest) {
 			newest, where = t, file
 		}
+	}
+	if t, file := x.newestAudit(); t.After(newest) {
+		newest, where = t, file
 	}
 	if newest.After(now.Add(2 * time.Minute)) {
 		x.bad(Fail, "the clock", fmt.Sprintf("it says %s, and the newest record of %s is of %s: the clock was set back, or was wrong then",

@@ -242,6 +242,11 @@ func brokenMachine() []broken {
 		{"old Landlock", false, func(r *rig) { r.o.Landlock = func() (int, error) { return 2, nil } }, "kernel", Warn, "ABI 2", "6.7", false},
 		{"no namespaces", false, func(r *rig) { r.o.Spaces = func(context.Context) error { return syscall.EPERM } }, "kernel", Warn, "without a network", "user namespaces", false},
 		{"clock in the past", false, func(r *rig) { r.o.Now = func() time.Time { return time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC) } }, "clock", Fail, "the year 1970", "set-ntp", false},
+		{"clock behind the audit log", false, func(r *rig) {
+			audited(r, func(b []byte) []byte { return b })
+			r.o.Now = func() time.Time { return at().Add(-24 * time.Hour) }
+			r.must(os.RemoveAll(r.l.Sessions))
+		}, "clock", Fail, "the newest record of audit/2026-05.jsonl", "set-ntp", false},
 		{"clock behind the logs", false, func(r *rig) { r.o.Now = func() time.Time { return at().Add(-24 * time.Hour) } }, "clock", Fail, "the newest record of chat-a/0001.jsonl", "set-ntp", false},
 		{"relative home", false, env("BOXMAKER_HOME", "home"), "environment", Warn, "relative path", "set it to", false},
 		{"handed-over sockets", false, env("LISTEN_FDS", "3"), "environment", Warn, "it is set", "unset it", false},
