@@ -192,7 +192,9 @@ func (r *rig) prompted(a *proto.Approval, session string) {
 		r.t.Errorf("the question stands %d times:\n%s", n, strings.Join(rows, "\n"))
 	}
 	r.wholeCard(rows, a)
-	y.line("")
-	y.see("It was not answered, and still waits.")
+	r.WaitUntil("it is told that nothing was answered", func() bool { // keys before the question counts are dropped
+		y.keys("Enter")
+		return strings.Contains(strings.Join(y.rows(), "\n"), "\nbxctl: the call was not answered, and still waits")
+	})
 	y.unharmed()
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode"
 
+	"boxmaker/internal/proto"
 	"boxmaker/internal/testkit"
 )
 
@@ -231,7 +232,7 @@ func lookAlikes() family {
 			r.grant("31-write", strings.Replace(writeGrant(r.granted), `"auto"`, `"ask"`, 1))
 			r.grant("32-shell", shellGrant(r.granted))
 		})
-		for _, a := range slices.Concat(spoken(m), calledNames(m), []attempt{act("what the lists of the owner show", listsShow)}) {
+		for _, a := range slices.Concat(spoken(m), calledNames(m), []attempt{act("the model says: lines, in the plain chat", func(r *rig) { plainChat(r, m) }), act("what the lists of the owner show", listsShow)}) {
 			n++
 			t.Run(a.name, func(t *testing.T) {
 				sub := *r
@@ -357,6 +358,42 @@ func (r *rig) onlyOwnersWords(rows []string, key string) {
 	if said == 0 && len(rows) > 3 {
 		r.t.Errorf("control: the owner's own words are not there:\n%s", strings.Join(rows, "\n"))
 	}
+}
+
+// plainChat is the chat of a terminal that can do nothing.
+func plainChat(r *rig, m *mouth) {
+	r.t.Helper()
+	m.mu.Lock()
+	m.words["say plain"] = "Fine.\n" + strings.Join(imitation("ZZ7777"), "\n")
+	m.calls["call plain"] = obj{"argv": append([]string{"/bin/echo"}, imitation("ZZ7777")...)}
+	m.mu.Unlock()
+	x := newScreen(r, 80)
+	x.line("TERM=dumb bxctl chat --session plain-1")
+	x.see(">")
+	x.line("say plain")
+	rows := x.see("tokens")
+	r.trueCards(rows)
+	r.onlyOwnersWords(rows, "say plain")
+	x.line("/approve ZZ7777")
+	x.see("no approval with that code waits")
+	x.line("call plain")
+	a := r.askedIn("plain-1")
+	if a == nil {
+		r.t.Fatal("the owner was not asked")
+	}
+	r.wholeCard(x.see("└─ answer with"), a)
+	x.line("y")
+	x.line("yes")
+	if len(r.waiting()) != 1 {
+		r.t.Error("it was answered, and nobody did")
+	}
+	x.line("/deny " + a.Code)
+	x.see("denied")
+	x.unharmed()
+	if end := r.ending(a.Approval); end == nil || end.Verdict != proto.VerdictDenied {
+		r.t.Errorf("on record: %+v", end)
+	}
+	x.keys("C-d")
 }
 
 // listsShow: one row for each record, however many lines its arguments have.
