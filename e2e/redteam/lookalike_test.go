@@ -98,7 +98,7 @@ func newScreenAt(r *rig, width int, socket string) *screen {
 		r.t.Skip("NOT RUN: there is no tmux here, so that nothing was seen of what the owner sees")
 	}
 	x := &screen{r: r, env: append(r.Command(r.context(), "version").Env, "TZ=UTC", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"), socket: filepath.Join(r.Home, socket)}
-	x.run("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", "200", "cd "+r.Home+" && PS1='$ ' exec sh")
+	x.run("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", "200", "cd "+r.Home+" && PS1='$ ' exec timeout --foreground 900 sh") // ends by itself, should the test be killed
 	x.run("set-option", "-g", "set-clipboard", "on")
 	x.run("select-pane", "-T", "untouched")
 	r.t.Cleanup(func() { _ = x.cmd("kill-server").Run() }) // it may have ended
