@@ -103,6 +103,9 @@ func oneFolder(home string) Layout {
 	}
 }
 
+// Gateway is gatewayd's own state: what came and goes by the chat.
+func (l Layout) Gateway() string { return filepath.Join(l.Home, "gateway") }
+
 // Socket is where listener serves client: run/<listener>/<client>/<name>.sock.
 // The folder <client> is the one that only this client may enter.
 func (l Layout) Socket(listener, client, name string) string {

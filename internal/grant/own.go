@@ -17,7 +17,7 @@ import (
 func Own(l config.Layout) []string {
 	return resolved([]string{
 		l.Config, l.Grants, l.Sessions, l.Run, l.Log, l.Audit, l.Broker, l.Secrets, l.Keys, l.Anchors,
-		filepath.Join(l.Home, "prompts"), filepath.Join(l.Home, "measure"),
+		l.Gateway(), filepath.Join(l.Home, "prompts"), filepath.Join(l.Home, "measure"),
 	})
 }
 

@@ -32,6 +32,11 @@ func (a *app) writeUnits(dir string) error {
 	if err == nil {
 		err = os.MkdirAll(a.layout.Sessions, 0o700) // systemd opens a way to it only if it is there
 	}
+	for _, r := range roles {
+		if r.Name == "gatewayd" && err == nil {
+			err = os.MkdirAll(a.layout.Gateway(), 0o700)
+		}
+	}
 	var removed []string
 	if err == nil {
 		removed, err = units.Write(dir, files)

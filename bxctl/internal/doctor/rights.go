@@ -48,6 +48,10 @@ func rights(x *exam) {
 	if x.Root() && x.running().pid == 0 {
 		broker = append(broker, 0) // up gives it to brokerd at its start
 	}
+	gate := []uint32{x.uidOf("gatewayd")}
+	if x.Root() && x.running().pid == 0 {
+		gate = append(gate, 0)
+	}
 	trees := []tree{
 		{folder{"home", l.Home, true}, []uint32{me}, x.homeModes, true}, // itself, and files in it
 		{folder{"config", l.Config, true}, []uint32{me}, private, true},
@@ -56,6 +60,7 @@ func rights(x *exam) {
 		{folder{"broker", l.Broker, true}, broker, brokerModes, true},
 		{folder{"secrets", l.Secrets, true}, broker, private, true},
 		{folder{"keys", l.Keys, true}, broker, private, true},
+		{folder{"gateway", l.Gateway(), true}, gate, private, true},
 		{folder{"anchors", l.Anchors, true}, []uint32{me}, private, true},
 		{folder{"prompts", filepath.Join(l.Home, "prompts"), true}, []uint32{me}, private, true},
 		{folder{"measure", filepath.Join(l.Home, "measure"), true}, []uint32{me}, private, true},
@@ -74,7 +79,7 @@ func rights(x *exam) {
 func (x *exam) runOwners(me uint32) []uint32 {
 	out := []uint32{me}
 	if x.Root() {
-		for _, role := range []string{"inferproxy", "loopd", "practice", "llama", "brokerd", "runnerd", "egressd"} {
+		for _, role := range []string{"inferproxy", "loopd", "practice", "llama", "brokerd", "runnerd", "egressd", "gatewayd"} {
 			out = append(out, x.uidOf(role))
 		}
 	}
@@ -270,6 +275,9 @@ func (x *exam) programNames() []string {
 	names := []string{"bxctl", "loopd", "inferproxy", "practice"}
 	if x.tools() {
 		names = append(names, "brokerd", "runnerd", "egressd", "toolkit", "toolfetch")
+	}
+	if x.chat() {
+		names = append(names, "gatewayd")
 	}
 	return names
 }

@@ -222,7 +222,13 @@ func (x *exam) socketsOf(role string) []string {
 	l := x.Layout
 	switch role {
 	case "loopd":
-		return []string{l.Socket("loopd", "bxctl", "loop")}
+		out := []string{l.Socket("loopd", "bxctl", "loop")}
+		if x.chat() {
+			out = append(out, l.Socket("loopd", "gatewayd", "loop"))
+		}
+		return out
+	case "gatewayd":
+		return []string{l.Socket("gatewayd", "brokerd", "gateway")}
 	case "inferproxy":
 		return []string{l.Socket("inferproxy", "loopd", "infer")}
 	case "brokerd":

@@ -19,6 +19,8 @@ import (
 //   - The home can be passed through, so that tools reach the workspace; what is
 //     in it is private.
 //   - Session logs are loopd's; audit log, state, secrets and key are brokerd's.
+//   - gatewayd has its folder. Its token lies among brokerd's secrets, and is read
+//     before root is dropped.
 //   - Grants are root's, and brokerd's group may read them.
 //   - The workspace is runnerd's, as whom tools run.
 func Own(l config.Layout, s Settings) error {
@@ -27,7 +29,7 @@ func Own(l config.Layout, s Settings) error {
 		errs = append(errs, os.Chmod(l.Home, st.Mode().Perm()|0o011))
 	}
 	for dir, role := range map[string]string{
-		l.Sessions: "loopd", l.Audit: "brokerd", l.Broker: "brokerd", l.Secrets: "brokerd", l.Keys: "brokerd", l.Workspace: "runnerd",
+		l.Sessions: "loopd", l.Audit: "brokerd", l.Broker: "brokerd", l.Secrets: "brokerd", l.Keys: "brokerd", l.Workspace: "runnerd", l.Gateway(): "gatewayd",
 	} {
 		errs = append(errs, ownTree(dir, s.UID(role)))
 	}

@@ -25,6 +25,8 @@ const (
 	FileBroker = "brokerd.toml"
 	FileRunner = "runnerd.toml"
 	FileEgress = "egressd.toml"
+
+	FileGateway = "gatewayd.toml" // only where a chat is set up; init does not write it
 )
 
 // Kind says where answers come from.
@@ -193,3 +195,6 @@ func Load(l config.Layout) (Settings, Proxy, error) {
 
 // BrokerKey is the name of the key of brokerd's secrets, in the folder of keys.
 const BrokerKey = "brokerd.key"
+
+// GatewayKey is the same for gatewayd's token.
+const GatewayKey = "gatewayd.key"

@@ -223,6 +223,8 @@ func (in Input) keeps(role string) []string {
 		return []string{l.Audit, l.Broker, l.Secrets, l.Keys}
 	case "runnerd":
 		return []string{l.Workspace}
+	case "gatewayd":
+		return []string{l.Gateway()}
 	}
 	return nil
 }
@@ -251,6 +253,8 @@ func (in Input) writes(r up.Role) []string {
 		out = []string{l.Sessions}
 	case "brokerd":
 		out = []string{l.Audit, l.Broker}
+	case "gatewayd":
+		out = []string{l.Gateway()}
 	}
 	for _, f := range r.Folders { // "-": what makes them is started in the same place, where they are not there yet
 		out = append(out, "-"+filepath.Join(in.Layout.Run, f.Path))
@@ -263,6 +267,9 @@ func (in Input) hidden(role string) []string {
 	l := in.Layout
 	if role == "brokerd" {
 		return []string{l.Sessions, l.Workspace}
+	}
+	if role == "gatewayd" { // what it needs of secrets and keys it opens at its start
+		return []string{l.Grants, l.Audit, l.Broker, l.Sessions, l.Workspace}
 	}
 	return []string{l.Grants, l.Audit, l.Broker, l.Secrets, l.Keys}
 }

@@ -19,7 +19,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func input(t *testing.T, root bool, kind setup.Kind) Input {
+func input(t *testing.T, root bool, kind setup.Kind) Input { return inputWith(t, root, kind, false) }
+
+func inputWith(t *testing.T, root bool, kind setup.Kind, gateway bool) Input {
 	t.Helper()
 	l := config.Layout{
 		Home: "/srv/box maker", Config: "/srv/box maker/config", Grants: "/srv/box maker/grants", Sessions: "/srv/box maker/sessions", Run: "/run/b", Log: "/srv/box maker/log",
@@ -29,7 +31,7 @@ func input(t *testing.T, root bool, kind setup.Kind) Input {
 	s.Model.Kind, s.Model.File = kind, "/models/a $x.gguf"
 	p := setup.DefaultProxy()
 	p.Upstream = "http://127.0.0.1:8080"
-	roles, err := up.Plan(up.Input{Layout: l, Settings: s, Proxy: p, Self: "/opt/100%/bxctl", Llama: "/usr/bin/llama-server", Root: root, Owner: 1000, Environ: []string{"LANG=C", "PATH=/bin:/usr/bin"}})
+	roles, err := up.Plan(up.Input{Gateway: gateway, Layout: l, Settings: s, Proxy: p, Self: "/opt/100%/bxctl", Llama: "/usr/bin/llama-server", Root: root, Owner: 1000, Environ: []string{"LANG=C", "PATH=/bin:/usr/bin"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +41,19 @@ func input(t *testing.T, root bool, kind setup.Kind) Input {
 // The units as a whole, for a look at each change.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		root bool
-		kind setup.Kind
-	}{{"user-practice", false, setup.Practice}, {"root-upstream", true, setup.Upstream}, {"root-llama", true, setup.Llama}} {
+		name    string
+		root    bool
+		kind    setup.Kind
+		gateway bool
+	}{
+		{"user-practice", false, setup.Practice, false},
+		{"root-upstream", true, setup.Upstream, false},
+		{"root-llama", true, setup.Llama, false},
+		{"user-gateway", false, setup.Practice, true},
+		{"root-gateway", true, setup.Upstream, true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			files, err := Files(input(t, c.root, c.kind))
+			files, err := Files(inputWith(t, c.root, c.kind, c.gateway))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -66,6 +66,7 @@ type Input struct {
 	Root     bool
 	Owner    uint32   // uid that may use loop.sock
 	Environ  []string // of up itself; little of it is passed on
+	Gateway  bool     // a chat is set up
 	Key      *os.File // brokerd's key, if its file is encrypted with a passphrase
 }
 
@@ -78,6 +79,7 @@ const (
 	roleBroker   = "brokerd"
 	roleRunner   = "runnerd"
 	roleEgress   = "egressd"
+	roleGateway  = "gatewayd"
 )
 
 // The programs inside containers; they are no roles.
@@ -117,7 +119,11 @@ func Plan(in Input) ([]Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(roles, proxy, in.loopd()), nil
+	roles = append(roles, proxy, in.loopd())
+	if in.Gateway {
+		roles = in.join(roles)
+	}
+	return roles, nil
 }
 
 func (in Input) practice() Role {

@@ -71,6 +71,13 @@ func TestPlan(t *testing.T) {
 		{"practice-root", func() Input { in := input(setup.Practice); in.Root, in.Owner = true, 0; return in }},
 		{"llama-root", func() Input { in := input(setup.Llama); in.Root, in.Owner = true, 0; return in }},
 		{"no-tools", func() Input { in := input(setup.Practice); in.Settings.Tools.Enabled = false; return in }},
+		{"gateway", func() Input { in := input(setup.Practice); in.Gateway = true; return in }},
+		{"gateway-root", func() Input { in := input(setup.Practice); in.Gateway, in.Root, in.Owner = true, true, 0; return in }},
+		{"gateway-no-tools", func() Input {
+			in := input(setup.Practice)
+			in.Gateway, in.Settings.Tools.Enabled = true, false
+			return in
+		}},
 		{"upstream-name", func() Input { return input(setup.Upstream) }},
 		{"upstream-address", func() Input { in := input(setup.Upstream); in.Proxy.Upstream = "http://[::1]:9931"; return in }},
 		{"upstream-socket", func() Input { in := input(setup.Upstream); in.Proxy.Upstream = "unix:/run/l/l.sock"; return in }},

@@ -129,7 +129,7 @@ func (o Options) prepare() (Input, error) {
 		}
 		s.Model.Kind = setup.Llama
 	}
-	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ}
+	in := Input{Layout: o.Layout, Settings: s, Proxy: p, Self: o.Self, Root: os.Geteuid() == 0, Owner: uint32(os.Geteuid()), Environ: o.Environ, Gateway: hasGateway(o.Layout)}
 	if s.Model.Kind == setup.Llama {
 		if in.Llama, err = findLlama(s.Model.Server); err == nil {
 			err = in.reachable(in.Llama, s.Model.File)
@@ -187,6 +187,11 @@ func (s *session) run(ctx context.Context) error {
 	}
 	if err := folders(s.o.Layout, s.roles, s.in.Settings, s.in.Root); err != nil {
 		return broken("make the folders of the sockets", err)
+	}
+	if s.in.Gateway {
+		if err := os.MkdirAll(s.o.Layout.Gateway(), 0o700); err != nil {
+			return broken("make the folder of gatewayd", err)
+		}
 	}
 	if s.in.Root {
 		if err := setup.Own(s.o.Layout, s.in.Settings); err != nil {

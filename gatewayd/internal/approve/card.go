@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"boxmaker/gatewayd/internal/split"
 	"boxmaker/internal/proto"
 )
 
@@ -17,7 +18,7 @@ const (
 )
 
 // Seal stands at the start of every card. Text of a model is posted without it.
-const Seal = "🔏"
+const Seal = split.Seal
 
 // A Card is what the owner sees of an approval.
 type Card struct {
