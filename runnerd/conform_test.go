@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"testing"
 
@@ -11,9 +10,6 @@ import (
 func TestCrun(t *testing.T) { conform.Suite(t, "crun") }
 
 func TestPodman(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("podman is driven by a runnerd that was started as root; see package podman")
-	}
 	if _, err := exec.LookPath("podman"); err != nil {
 		t.Skip("PODMAN IS NOT HERE: the other container runtime was NOT tested")
 	}
@@ -24,8 +20,8 @@ func TestPodman(t *testing.T) {
 func TestTool(t *testing.T) {
 	t.Run("crun", func(t *testing.T) { conform.Tool(t, "crun") })
 	t.Run("podman", func(t *testing.T) {
-		if _, err := exec.LookPath("podman"); err != nil || os.Getuid() != 0 {
-			t.Skip("podman is not here, or not started as root; see TestPodman")
+		if _, err := exec.LookPath("podman"); err != nil {
+			t.Skip("podman is not here; see TestPodman")
 		}
 		conform.Tool(t, "podman")
 	})

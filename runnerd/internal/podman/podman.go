@@ -1,12 +1,14 @@
 // Package podman starts boxes with `podman run`, rootless and with one user
 // mapped, for hosts whose owner wants it. It is several times slower than
-// package crun and passes the same conformance suite. It needs a runnerd that
-// was started as root: `bxctl up` of an ordinary user puts it into a user
-// namespace, and there rootless podman takes over a mapping that has no root.
+// package crun and passes the same conformance suite.
+//
+// Each podman gets a user namespace in which it is 0, and nothing outside of it.
+// Left alone it would make one with all further ids of the user, by the help of
+// set-user-id programs, or fail where runnerd is in a namespace that has no 0; and
+// it would keep a process alive between calls. No tool is 0 anywhere.
 //
 // Its storage, locks and sockets lie in a folder of runnerd's own, so that it
-// shares nothing with other uses of podman by the same user. podman keeps one
-// process of its own alive between calls; Sweep ends it. Limits are not its
+// shares nothing with other uses of podman by the same user. Limits are not its
 // matter: it is started in a control group of the call's own.
 package podman
 
@@ -23,13 +25,12 @@ import (
 	"boxmaker/runnerd/internal/box"
 	"boxmaker/runnerd/internal/runtime"
 	"boxmaker/runnerd/internal/seccomp"
-
-	"golang.org/x/sys/unix"
 )
 
 // Runtime is podman.
 type Runtime struct {
 	path, state string
+	unshare     string
 	global      []string // arguments before the command
 }
 
@@ -43,11 +44,13 @@ func New(configured, state string) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if nested() {
-		return nil, errors.New(`podman cannot be started from inside a user namespace, where "bxctl up" of an ordinary user puts runnerd; use crun, or start "bxctl up" as root`)
+	unshare, err := runtime.Find("unshare", "")
+	if err != nil {
+		return nil, fmt.Errorf("podman needs the program unshare, of util-linux: %w", err)
 	}
-	r := &Runtime{path: path, state: state}
+	r := &Runtime{path: path, unshare: unshare, state: state}
 	r.global = []string{
+		"--user", "--map-root-user", "--mount", "--", path,
 		"--root", r.in("storage"), "--runroot", r.in("run"), "--tmpdir", r.in("tmp"), "--storage-driver", "vfs",
 		"--cgroup-manager", "cgroupfs", "--events-backend", "none", "--log-level", "fatal",
 	}
@@ -64,14 +67,6 @@ func New(configured, state string) (*Runtime, error) {
 	return r, err
 }
 
-// nested reports whether this process is in another user namespace than the
-// machine's first one, which maps all ids.
-func nested() bool {
-	text, err := os.ReadFile("/proc/self/uid_map")
-	f := strings.Fields(string(text))
-	return err == nil && (len(f) != 3 || f[2] != "4294967295")
-}
-
 func profileName(door bool) string { return "seccomp-door-" + strconv.FormatBool(door) + ".json" }
 
 func (r *Runtime) in(name string) string { return filepath.Join(r.state, name) }
@@ -79,9 +74,18 @@ func (r *Runtime) in(name string) string { return filepath.Join(r.state, name) }
 // Name gives podman.
 func (r *Runtime) Name() string { return "podman" }
 
-// env keeps newuidmap off the PATH: one user is mapped, which needs no help.
+// env keeps newuidmap off the PATH: one user is mapped, which needs no help. It
+// says that this is done, and who the user is.
 func (r *Runtime) env() []string {
-	return []string{"PATH=/nonexistent", "HOME=" + r.state, "XDG_RUNTIME_DIR=" + r.in("xdg"), "CONTAINERS_CONF=" + r.in("containers.conf")}
+	return []string{
+		"PATH=/nonexistent", "HOME=" + r.state, "XDG_RUNTIME_DIR=" + r.in("xdg"), "CONTAINERS_CONF=" + r.in("containers.conf"),
+		"_CONTAINERS_USERNS_CONFIGURED=done", fmt.Sprint("_CONTAINERS_ROOTLESS_UID=", os.Getuid()), fmt.Sprint("_CONTAINERS_ROOTLESS_GID=", os.Getgid()),
+	}
+}
+
+// podman runs a short command.
+func (r *Runtime) podman(ctx context.Context, args ...string) (string, error) {
+	return runtime.Run(ctx, r.unshare, r.env(), append(append([]string{}, r.global...), args...)...)
 }
 
 // Prepare makes the command line.
@@ -115,7 +119,7 @@ func (r *Runtime) Prepare(b *box.Box) (runtime.Start, error) {
 		args = append(args, more...)
 	}
 	args = append(append(args, "--rootfs", b.RootFS), b.Argv...)
-	return runtime.Start{Path: r.path, Args: args, Env: r.env(), PID: pid}, nil
+	return runtime.Start{Path: r.unshare, Args: args, Env: r.env(), PID: pid}, nil
 }
 
 func limit(name string, v int64) string {
@@ -183,27 +187,24 @@ func (r *Runtime) Failed(b *box.Box, exit int, said string) (string, bool) {
 func (r *Runtime) Remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	_, err := runtime.Run(ctx, r.path, r.env(), append(append([]string{}, r.global...), "rm", "--force", "--ignore", "--time", "0", id)...)
+	_, err := r.podman(ctx, "rm", "--force", "--ignore", "--time", "0", id)
 	return err
 }
 
-// Warm has podman start its own process. If a call did, that would die with the
-// call's control group, and podman cannot tell its remains from the living.
+// Warm has podman make its storage.
 func (r *Runtime) Warm(ctx context.Context) error {
-	if r.resting() == 0 {
-		_ = os.Remove(r.pause())
-	}
-	_, err := runtime.Run(ctx, r.path, r.env(), append(append([]string{}, r.global...), "ps", "--quiet")...)
+	_, err := r.podman(ctx, "ps", "--quiet")
 	return err
 }
 
-func (r *Runtime) pause() string { return filepath.Join(r.in("tmp"), "pause.pid") }
-
-// Sweep removes all containers of ours and ends podman's own process.
+// Sweep removes all containers of ours.
 func (r *Runtime) Sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	out, err := runtime.Run(ctx, r.path, r.env(), append(append([]string{}, r.global...), "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)...)
+	if err := r.strays(ctx); err != nil {
+		return err
+	}
+	out, err := r.podman(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
 	errs := []error{err}
 	for id := range strings.FieldsSeq(out) {
 		errs = append(errs, r.Remove(ctx, id))
@@ -211,34 +212,7 @@ func (r *Runtime) Sweep(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		// A storm of kills can leave a store that podman itself refuses: it holds
 		// nothing that is needed, so that a new one is as good.
-		r.rest()
 		return errors.Join(err, os.RemoveAll(r.in("storage")), os.RemoveAll(r.in("run")), os.RemoveAll(r.in("tmp")))
 	}
-	r.rest()
 	return nil
-}
-
-// rest ends the process that keeps podman's user namespace.
-func (r *Runtime) rest() {
-	if pid := r.resting(); pid > 1 {
-		_ = unix.Kill(pid, unix.SIGKILL)
-	}
-	_ = os.Remove(r.pause())
-}
-
-// resting gives the pid of that process, or 0.
-func (r *Runtime) resting() int {
-	text, err := os.ReadFile(r.pause())
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid < 2 {
-		return 0
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil || !strings.HasPrefix(string(status), "Name:\tcatatonit\n") || strings.Contains(string(status), "\nState:\tZ") {
-		return 0
-	}
-	return pid
 }
