@@ -38,7 +38,7 @@ func (w Work) output(a *tool.HTTPFetch, at *url.URL, resp *http.Response) (tool.
 	if isHTML(kind) && !a.Raw {
 		most = maxHTML
 	}
-	body, more, err := unpack(resp, most)
+	body, more, broken, err := unpack(resp, most)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -70,6 +70,8 @@ func (w Work) output(a *tool.HTTPFetch, at *url.URL, resp *http.Response) (tool.
 	switch {
 	case n < len(s):
 		out.Text += fmt.Sprintf("\n[cut here: %d more bytes of text did not fit]", len(s)-n)
+	case broken:
+		out.Text += fmt.Sprintf("\n[cut here: the connection broke off after the first %s]", size(len(body), false))
 	case more:
 		out.Text += fmt.Sprintf("\n[cut here: only the first %s were read]", size(len(body), false))
 	}
@@ -95,32 +97,32 @@ func size(n int, more bool) string {
 }
 
 // unpack reads up to most bytes of the body, without its compression, and says
-// whether there are more.
-func unpack(resp *http.Response, most int64) (body []byte, more bool, err error) {
+// whether there are more, and whether that is because the answer broke off.
+func unpack(resp *http.Response, most int64) (body []byte, more, broken bool, err error) {
 	r := io.Reader(resp.Body)
 	for _, coding := range codings(resp.Header.Values("Content-Encoding")) {
 		switch coding {
 		case "gzip", "x-gzip":
 			if r, err = gzip.NewReader(r); err != nil {
 				if errors.Is(err, io.EOF) {
-					return nil, false, nil // an empty body is not compressed
+					return nil, false, false, nil // an empty body is not compressed
 				}
-				return nil, false, failed("the answer is not the gzip that it says it is")
+				return nil, false, false, failed("the answer is not the gzip that it says it is")
 			}
 		case "deflate":
 			r = inflate(r)
 		default:
-			return nil, false, failed("the answer is packed in a way that is not known here")
+			return nil, false, false, failed("the answer is packed in a way that is not known here")
 		}
 	}
 	body, err = io.ReadAll(io.LimitReader(r, most+1))
 	if int64(len(body)) > most {
-		return body[:most], true, nil
+		return body[:most], true, false, nil
 	}
 	if err != nil && len(body) == 0 {
-		return nil, false, failed("the connection broke off before the answer was there")
+		return nil, false, false, failed("the connection broke off before the answer was there")
 	}
-	return body, err != nil, nil // what came of a broken answer is shown, and that there was more
+	return body, err != nil, err != nil, nil // what came of a broken answer is shown, and that there was more
 }
 
 // codings lists them in the order in which they are to be undone; at most two.

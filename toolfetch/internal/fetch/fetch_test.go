@@ -239,7 +239,7 @@ func TestBadAnswers(t *testing.T) {
 		})
 	}
 	out := Do(t.Context(), Work{Door: fakeDoor(t, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nhalf"), Limit: 1000}, &tool.HTTPFetch{URL: "http://a.example/", Method: "GET"})
-	want(t, out, "", "half", "cut here")
+	want(t, out, "", "half", "[cut here: the connection broke off after the first 4 bytes]")
 }
 
 func TestRedirects(t *testing.T) {
