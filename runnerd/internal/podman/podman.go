@@ -8,7 +8,9 @@
 // it would keep a process alive between calls. No tool is 0 anywhere.
 //
 // Its storage, locks and sockets lie in a folder of runnerd's own, so that it
-// shares nothing with other uses of podman by the same user. Limits are not its
+// shares nothing with other uses of podman by the same user. It takes no bound
+// for the number of files in a file system in memory (nr_inodes is "unknown mount
+// option" to it), so that only the memory limit of a call bounds those. Limits are not its
 // matter: it is started in a control group of the call's own.
 package podman
 
