@@ -2,7 +2,7 @@
 # whoever works on it. Each recipe is one script, so that nothing depends on
 # make's own quoting and each can be run by hand.
 
-.PHONY: help build man chat test gate verify-llama bench audit clean
+.PHONY: help build man chat test gate verify-llama verify-mattermost bench audit clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -30,6 +30,10 @@ gate:
 ## make verify-llama  the tests against a real llama-server (LLAMA_SERVER=, LLAMA_MODEL= for your own)
 verify-llama:
 	@scripts/verify-llama.sh
+
+## make verify-mattermost  the tests against a real Mattermost server, which is built first
+verify-mattermost:
+	@scripts/verify-mattermost.sh
 
 ## make bench         every figure beside its target
 bench:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Every test there is. A real llama-server is fetched where it can be had
 # (BOXMAKER_LLAMA=skip leaves it out; so does BOXMAKER_CONTAINERS=skip for what
-# runs tools). BOXMAKER_LLAMA=require and BOXMAKER_CONTAINERS=require turn a real
-# part that cannot run here from a loud line at the end into a failure.
+# runs tools), and a real Mattermost server is built where it can be
+# (BOXMAKER_MATTERMOST=skip). The same variables with =require turn a real part
+# that cannot run here from a loud line at the end into a failure.
 . "$(dirname "$0")/ensure.sh"
 need go
 want gcc git tmux python3 crun
-export BOXMAKER_LLAMA="${BOXMAKER_LLAMA:-}" BOXMAKER_CONTAINERS="${BOXMAKER_CONTAINERS:-}"
+export BOXMAKER_LLAMA="${BOXMAKER_LLAMA:-}" BOXMAKER_CONTAINERS="${BOXMAKER_CONTAINERS:-}" BOXMAKER_MATTERMOST="${BOXMAKER_MATTERMOST:-}"
 
 notes=()
 for c in $MISSING; do
@@ -23,6 +24,25 @@ if [ "$BOXMAKER_LLAMA" = "" ] && [ -z "${LLAMA_SERVER:-}" ]; then
 	else
 		unset LLAMA_SERVER
 		notes+=("a real llama-server (it cannot be had here): all of e2e/realllama was left out")
+	fi
+fi
+if [ "$BOXMAKER_MATTERMOST" = skip ]; then
+	unset MATTERMOST_SERVER
+	notes+=("a real MATTERMOST server (left out by BOXMAKER_MATTERMOST=skip)")
+elif [ -z "${MATTERMOST_SERVER:-}" ]; then
+	rc=0
+	MATTERMOST_SERVER=$(scripts/mattermost-server.sh) || rc=$?
+	if [ "$rc" = 0 ]; then
+		export MATTERMOST_SERVER
+	elif [ "$rc" != 3 ]; then
+		say "mattermost-server.sh ended with $rc"
+		exit 1
+	elif [ "$BOXMAKER_MATTERMOST" = require ]; then
+		say "BOXMAKER_MATTERMOST=require, and no Mattermost server can be had here"
+		exit 1
+	else
+		unset MATTERMOST_SERVER
+		notes+=("a real MATTERMOST server (it cannot be had here): nothing was tested against one")
 	fi
 fi
 # Whether a container really runs here is found out by the tests, once, with a
