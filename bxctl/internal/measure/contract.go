@@ -160,7 +160,7 @@ func (r *Results) judgeIsolated() Contract {
 	case !s.Isolated:
 		c.Verdict, c.Seen, c.Do = Doubt, fmt.Sprintf("slots %v held something else afterwards", s.Touched), "measure again while no other program uses the server"
 	default:
-		c.Verdict, c.Seen = Kept, fmt.Sprintf("%d other slots held the same before and after", s.Others)
+		c.Verdict, c.Seen = Kept, fmt.Sprintf("%d other slots held as many tokens before as after, which is all that the server tells of them (/slots); what they would reuse was not tried, since only slot %d is used here", s.Others, r.Server.Slot)
 	}
 	return c
 }

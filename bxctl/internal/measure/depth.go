@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"boxmaker/bxctl/internal/measure/api"
 )
@@ -44,16 +45,33 @@ func depths(deepest int64) []int64 {
 	return out
 }
 
+// growing is the conversation of the throughput, as far as it has come.
+type growing struct {
+	Done    Depth     `json:"done"`
+	History []message `json:"history"`
+	Have    int64     `json:"have"`   // tokens of it
+	Filled  bool      `json:"filled"` // up to the depth that is next
+}
+
 // depth grows one conversation, and times a piece of prompt and of answer at each
-// depth on the way.
+// depth on the way. Interrupted, it goes on with the next request of the same
+// conversation: what the slot has lost of it meanwhile is read again first, so that
+// it is in no figure.
 func (r *run) depth() error {
 	const step = "throughput"
-	r.forget(step)
-	d := &Depth{Deepest: r.Deepest}
+	g := r.going().Depth
+	again := g != nil && g.Done.Deepest == r.Deepest && len(g.History) > 1
+	if again {
+		r.forgetFailed(step)
+	} else {
+		r.forget(step)
+		g = &growing{Done: Depth{Deepest: r.Deepest}, History: []message{system(instruction)}}
+		r.going().Depth = g
+	}
 	deepest := r.Deepest
 	if room := r.res.Server.Window - probe - generate - spare; deepest > room {
 		deepest = room
-		d.Bounded = fmt.Sprintf("the window of %d tokens bounds the depth to %d", r.res.Server.Window, room)
+		g.Done.Bounded = fmt.Sprintf("the window of %d tokens bounds the depth to %d", r.res.Server.Window, room)
 	}
 	if deepest < 0 {
 		return errors.New("the window is too small to measure anything")
@@ -62,38 +80,62 @@ func (r *run) depth() error {
 	if err != nil {
 		return err
 	}
-	history := []message{system(instruction)}
-	have := int64(0)
-	for i, at := range depths(deepest) {
-		if fill := at - have; fill > probe/4 {
-			r.Tell(fmt.Sprintf("throughput: filling up to %d tokens", at))
-			c, err := r.turn(step, fmt.Sprintf("fill to %d", at), &history, prose(fill, per, r.seed(uint64(1000+i))), shape{max: 1, think: -1})
-			if err != nil {
-				return err
-			}
-			have = c.Timings.Total()
-		}
-		r.Tell(fmt.Sprintf("throughput: timing at %d tokens", have))
-		text := prose(probe, per, r.seed(uint64(i+1)))
-		c, err := r.turn(step, fmt.Sprintf("probe at %d", at), &history, text+"\nNow say 200 words.", shape{max: generate, think: -1, extra: `"ignore_eos":true`})
-		if err != nil {
+	all := depths(deepest)
+	for i := len(g.Done.Points); i < len(all); i++ {
+		if err := r.fill(step, g, i, all[i], per, again); err != nil {
 			return err
 		}
-		t := c.Timings
-		d.Points = append(d.Points, Point{
-			At: have, PromptN: t.PromptN, Prompt: t.PromptRate, Predicted: t.PredictedN, Generate: t.PredictedRate,
-			FirstMS: c.First.Milliseconds(), CacheN: t.CacheN, Lost: max(0, have-1-t.CacheN),
-		})
-		have = t.Total()
+		if err := r.probe(step, g, i, all[i], per); err != nil {
+			return err
+		}
+		again = false
 	}
-	r.res.Depth = d
+	r.res.Depth, r.going().Depth = &g.Done, nil
 	return nil
 }
 
-// turn adds a message, gets the answer and adds it too.
+// fill grows the conversation up to a depth. again: the run was interrupted, and
+// the slot may have lost it.
+func (r *run) fill(step string, g *growing, i int, at int64, per int, again bool) error {
+	what, n, salt := fmt.Sprintf("fill to %d", at), at-g.Have, uint64(1000+i)
+	switch {
+	case !g.Filled && n > probe/4:
+		r.Tell(fmt.Sprintf("throughput: filling up to %d tokens", at))
+	case again:
+		r.Tell(fmt.Sprintf("throughput: reading again what the slot has lost of %d tokens", g.Have))
+		what, n, salt = fmt.Sprintf("back to %d", at), 16, uint64(2000+i)
+	default:
+		return nil
+	}
+	c, err := r.turn(step, what, &g.History, prose(n, per, r.seed(salt)), shape{max: 1, think: -1})
+	if err != nil {
+		return err
+	}
+	g.Have, g.Filled = c.Timings.Total(), true
+	return r.save()
+}
+
+// probe times a piece of prompt and of answer where the conversation is.
+func (r *run) probe(step string, g *growing, i int, at int64, per int) error {
+	r.Tell(fmt.Sprintf("throughput: timing at %d tokens", g.Have))
+	text := prose(probe, per, r.seed(uint64(i+1)))
+	c, err := r.turn(step, fmt.Sprintf("probe at %d", at), &g.History, text+"\nNow say 200 words.", shape{max: generate, think: -1, extra: `"ignore_eos":true`})
+	if err != nil {
+		return err
+	}
+	t := c.Timings
+	g.Done.Points = append(g.Done.Points, Point{
+		At: g.Have, PromptN: t.PromptN, Prompt: t.PromptRate, Predicted: t.PredictedN, Generate: t.PredictedRate,
+		FirstMS: c.First.Milliseconds(), CacheN: t.CacheN, Lost: max(0, g.Have-1-t.CacheN),
+	})
+	g.Have, g.Filled = t.Total(), false
+	return r.save()
+}
+
+// turn adds a message and its answer. Without an answer the history stays as it was.
 func (r *run) turn(step, what string, history *[]message, text string, s shape) (*api.Completion, error) {
-	*history = append(*history, user(text))
-	body, err := r.req.body(s, *history)
+	asked := append(slices.Clip(*history), user(text))
+	body, err := r.req.body(s, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +148,6 @@ func (r *run) turn(step, what string, history *[]message, text string, s shape) 
 	if err != nil {
 		return c, err
 	}
-	*history = append(*history, answer(c)...)
+	*history = append(asked, answer(c)...)
 	return c, nil
 }

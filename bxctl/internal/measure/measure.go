@@ -3,8 +3,10 @@
 // hits, whether tool calls parse, what slots, thinking and waiting do.
 //
 // It uses one slot, the background one, and changes nothing else. What is measured
-// is on disk after each step, so that an interrupted run goes on where it was, as
-// long as the server is the same. The figures are the server's own timings; the
+// is on disk after each step, and inside the long ones after each request, so that
+// an interrupted run goes on where it was, as long as the server is the same. The
+// steps whose rows rest on what the row before left in the slot (cache, slots, busy)
+// are made in one go: nobody knows what used the slot in between. The figures are the server's own timings; the
 // clock of this machine stands beside them. A verdict says what was seen on this
 // run, not what will be: another program may take the slot at any time.
 package measure
@@ -49,6 +51,7 @@ type Results struct {
 	Slots    *Slots    `json:"slots,omitzero"`
 	Busy     *Busy     `json:"busy,omitzero"`
 	Baseline int64     `json:"baseline,omitzero"` // as loopd told it
+	Going    *Going    `json:"going,omitzero"`    // what a long step has so far
 	Raw      []Raw     `json:"raw"`
 }
 
@@ -183,7 +186,7 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 			return r.res, err
 		}
 	}
-	r.res.Ended = o.Now().UTC()
+	r.res.Ended, r.res.Going = o.Now().UTC(), nil
 	return r.res, r.save()
 }
 
@@ -302,7 +305,7 @@ func (r *run) chat(step, what string, body []byte, on func(api.Update) error) (*
 	if err != nil {
 		row.Error = err.Error()
 	}
-	if r.ctx.Err() == nil {
+	if err == nil || r.ctx.Err() == nil {
 		r.res.Raw = append(r.res.Raw, row)
 	}
 	return c, err
@@ -310,11 +313,10 @@ func (r *run) chat(step, what string, body []byte, on func(api.Update) error) (*
 
 // forget takes the raw rows of a step away that begins anew.
 func (r *run) forget(step string) {
-	kept := r.res.Raw[:0]
-	for _, row := range r.res.Raw {
-		if row.Step != step {
-			kept = append(kept, row)
-		}
-	}
-	r.res.Raw = kept
+	r.res.Raw = slices.DeleteFunc(r.res.Raw, func(row Raw) bool { return row.Step == step })
+}
+
+// forgetFailed takes those away that a step tries again when it goes on.
+func (r *run) forgetFailed(step string) {
+	r.res.Raw = slices.DeleteFunc(r.res.Raw, func(row Raw) bool { return row.Step == step && row.Error != "" })
 }

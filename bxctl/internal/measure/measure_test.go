@@ -346,3 +346,85 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 }
+
+// Inside the throughput and the thinking a run goes on with the next request, also
+// when somebody else used the slot meanwhile; the figures are those of a run that
+// nobody interrupted.
+func TestResumeInsideSteps(t *testing.T) {
+	whole := &fake{}
+	want, err := Run(t.Context(), whole.start(t))
+	must(t, err)
+	first := whole.chats - len(rowsOf(want, "throughput")) // requests before the throughput, without those of the busy slot that have no row
+	for dies := first + 1; dies < whole.chats; dies++ {
+		f := &fake{dies: dies}
+		o := f.start(t)
+		_, err := Run(t.Context(), o)
+		if err == nil {
+			t.Fatalf("%d: it did not die", dies)
+		}
+		saved, err := Read(o.State)
+		must(t, err)
+		if saved.Going == nil || saved.Going.Depth == nil || saved.Depth != nil {
+			t.Fatalf("%d: nothing is kept of the throughput", dies)
+		}
+		f.mu.Lock()
+		f.dies = 0
+		f.slots[o.Settings.Slots.Background].words = []string{"another", "conversation"}
+		before := f.chats
+		f.mu.Unlock()
+		got, err := Run(t.Context(), o)
+		must(t, err)
+		if n := f.chats - before; n > whole.chats-dies+1 { // one to read again
+			t.Errorf("%d: %d requests more, of %d", dies, n, whole.chats)
+		}
+		if got.Going != nil || len(got.Depth.Points) != len(want.Depth.Points) {
+			t.Fatalf("%d: %+v", dies, got.Depth)
+		}
+		for i, p := range got.Depth.Points {
+			w := want.Depth.Points[i]
+			if p.PromptN != w.PromptN || p.Predicted != w.Predicted || p.Lost != w.Lost || p.At < w.At || p.At > w.At+64 {
+				t.Errorf("%d: point %+v, uninterrupted %+v", dies, p, w)
+			}
+		}
+		for _, row := range got.Raw {
+			if row.Error != "" {
+				t.Errorf("%d: the row of what was tried again is still there: %+v", dies, row)
+			}
+		}
+	}
+}
+
+func rowsOf(r *Results, step string) (out []Raw) {
+	for _, row := range r.Raw {
+		if row.Step == step {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// The parts of the thinking that are there are not asked again.
+func TestResumeThinking(t *testing.T) {
+	f := &fake{}
+	o := f.start(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	o.Tell = func(s string) {
+		if strings.Contains(s, "a cap of zero") {
+			cancel(stop)
+		}
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, stop) {
+		t.Fatalf("%v", err)
+	}
+	o.Tell = nil
+	got, err := Run(t.Context(), o)
+	must(t, err)
+	var asked []string
+	for _, row := range rowsOf(got, "thinking") {
+		asked = append(asked, row.What)
+	}
+	if want := []string{"capped, try 1", "the turn after", "without a cap", "a cap of zero"}; !slices.Equal(asked, want) || !got.Thinking.Thinks || got.Thinking.Free != 60 {
+		t.Errorf("asked %q, %+v", asked, got.Thinking)
+	}
+}

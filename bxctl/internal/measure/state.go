@@ -13,6 +13,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Going is what a long step has when it is interrupted.
+type Going struct {
+	Depth    *growing  `json:"depth,omitzero"`
+	Thinking *Thinking `json:"thinking,omitzero"`
+	Thoughts int       `json:"thoughts,omitzero"` // parts of it that are there
+}
+
+// going is never nil.
+func (r *run) going() *Going {
+	if r.res.Going == nil {
+		r.res.Going = &Going{}
+	}
+	return r.res.Going
+}
+
 // resume takes up the results of an earlier run, if they are of this server and
 // of this structure; else it begins anew.
 func (r *run) resume(s Server) error {

@@ -111,11 +111,46 @@ const (
 const puzzle = "Think hard and long, step by step: how many ways are there to give change for one hundred with coins of 1, 5, 10, 25 and 50?"
 
 // thinking asks with a small cap until it was hit, then with none, and with a cap
-// of zero.
+// of zero. Interrupted, it goes on with the next of these three parts; the first one
+// is made in one go, since it looks at what the slot still has.
 func (r *run) thinking() error {
 	const step = "thinking"
+	g := r.going()
+	if g.Thinking == nil {
+		r.forget(step)
+		g.Thinking, g.Thoughts = &Thinking{Cap: capOf}, 0
+	}
+	r.forgetFailed(step)
+	out := g.Thinking
+	for _, part := range []func() error{
+		func() error { return r.capped(step, out) },
+		func() (err error) {
+			out.Free, err = r.thoughts(step, "without a cap", shape{max: 768, think: -1})
+			return err
+		},
+		func() (err error) {
+			out.ZeroHas, err = r.thoughts(step, "a cap of zero", shape{max: 64, think: 0})
+			return err
+		},
+	}[g.Thoughts:] {
+		if err := part(); err != nil {
+			return err
+		}
+		g.Thoughts++
+		if err := r.save(); err != nil {
+			return err
+		}
+	}
+	out.Zero = out.ZeroHas <= 2
+	out.Thinks = out.Capped+out.Free > 0 || out.Marked
+	r.res.Thinking, g.Thinking, g.Thoughts = out, nil, 0
+	return nil
+}
+
+// capped asks until the cap was hit, and looks whether the next turn finds it all.
+func (r *run) capped(step string, out *Thinking) error {
 	r.forget(step)
-	out := &Thinking{Cap: capOf}
+	*out = Thinking{Cap: capOf}
 	var history []message
 	for i := 0; i < capRuns && !out.Marked; i++ {
 		history = []message{system(instruction)}
@@ -135,24 +170,18 @@ func (r *run) thinking() error {
 	}
 	out.CacheN = next.Timings.CacheN
 	out.Exact = out.CacheN >= out.Before-1
-	for _, v := range []struct {
-		what  string
-		shape shape
-		into  *int
-	}{{"without a cap", shape{max: 768, think: -1}, &out.Free}, {"a cap of zero", shape{max: 64, think: 0}, &out.ZeroHas}} {
-		history = []message{system(instruction)}
-		c, err := r.turn(step, v.what, &history, puzzle, v.shape)
-		if err != nil {
-			return err
-		}
-		if *v.into, _, err = r.thought(c); err != nil {
-			return err
-		}
-	}
-	out.Zero = out.ZeroHas <= 2
-	out.Thinks = out.Capped+out.Free > 0 || out.Marked
-	r.res.Thinking = out
 	return nil
+}
+
+// thoughts is how many tokens the model thinks of the puzzle.
+func (r *run) thoughts(step, what string, s shape) (int, error) {
+	history := []message{system(instruction)}
+	c, err := r.turn(step, what, &history, puzzle, s)
+	if err != nil {
+		return 0, err
+	}
+	n, _, err := r.thought(c)
+	return n, err
 }
 
 // thought counts the tokens of a completion's thinking, without the mark.
