@@ -57,7 +57,7 @@ func TestRealContainers(t *testing.T) {
 
 // P69: brokerd is killed while a call runs. No container outlives it, and the
 // call is told as one whose fate is unknown; it does not run again.
-func TestP69KilledWhileACallRuns(t *testing.T) {
+func TestCaseP69KilledWhileACallRuns(t *testing.T) {
 	m := newMachine(t)
 	m.grant("10-run.toml", "tool = \"shell\"\nmode = \"auto\"\n[paths]\nwrite = [\"DATA\"]\n[limits]\ntime = \"1h\"\n")
 	mark := filepath.Join(m.data, "mark")

@@ -13,7 +13,7 @@ import (
 	"boxmaker/internal/proto"
 )
 
-func TestP56TheFirstAnswerWins(t *testing.T) {
+func TestCaseP56TheFirstAnswerWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		h := b.hold("s/1/1/0")
@@ -70,7 +70,7 @@ func TestAnAnswerIsToldOnlyOnceItIsOnRecord(t *testing.T) {
 }
 
 // P56: an answer counts for the bytes that were shown, and nothing else.
-func TestP56AnAnswerIsForWhatWasShown(t *testing.T) {
+func TestCaseP56AnAnswerIsForWhatWasShown(t *testing.T) {
 	b := newBench(t)
 	h, other := b.hold("s/1/1/0"), b.hold("s/1/2/0")
 	for _, tc := range []struct {

@@ -101,7 +101,7 @@ func TestEachSocketTakesItsOwnRequests(t *testing.T) {
 }
 
 // P56: whoever is not the owner cannot answer, whatever he knows.
-func TestP56OnlyTheOwnerAnswers(t *testing.T) {
+func TestCaseP56OnlyTheOwnerAnswers(t *testing.T) {
 	h := newHouse(t)
 	h.owner = []uint32{uint32(os.Getuid()) + 1}
 	h.start()

@@ -278,7 +278,7 @@ func TestHaltAndResume(t *testing.T) {
 }
 
 // P45: what was allowed once says nothing about any other call.
-func TestP45OneApprovalIsForOneCall(t *testing.T) {
+func TestCaseP45OneApprovalIsForOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := setUp(t)
 		a, done := w.ask(write("s/1/1/0", "hello"))

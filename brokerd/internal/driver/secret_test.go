@@ -111,7 +111,7 @@ func (v scanned) Clean(text string) string {
 
 // P54: a tool that prints its secret, in any of the usual forms, gives away nothing:
 // not in the result, not in what is kept, not in the audit log.
-func TestP54SecretsLeaveInNoForm(t *testing.T) {
+func TestCaseP54SecretsLeaveInNoForm(t *testing.T) {
 	w := setUp(t)
 	w.grant("30-shell.toml", grantShell)
 	w.d.cfg.Secrets = scanned{w.vault}
@@ -246,7 +246,7 @@ func TestTaintComesBeforeTheResult(t *testing.T) {
 
 // P62: the head that goes out with a result covers its record, so that a log cut
 // behind brokerd's back is found by whoever keeps heads.
-func TestP62ResultsCarryTheHeadOfTheLog(t *testing.T) {
+func TestCaseP62ResultsCarryTheHeadOfTheLog(t *testing.T) {
 	w := setUp(t)
 	last := int64(0)
 	for _, c := range []*proto.Call{read("s/1/1/0", "/data/a"), read("s/1/2/0", "/etc/x"), read("s/1/3/0", "/data/a")} {

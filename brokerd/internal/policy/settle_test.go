@@ -48,7 +48,7 @@ func TestApprovalHasOneEnd(t *testing.T) {
 
 // P45: an approval is for one call, to the byte. Nothing else passes by it, and
 // nothing is remembered of it: the same again is a new question.
-func TestP45ApprovalCoversExactlyOneCall(t *testing.T) {
+func TestCaseP45ApprovalCoversExactlyOneCall(t *testing.T) {
 	b := newBox(t, map[string]string{
 		"20-b.toml": askWrite,
 		"30-c.toml": "tool = \"run\"\nmode = \"ask\"\n",
@@ -85,7 +85,7 @@ func TestP45ApprovalCoversExactlyOneCall(t *testing.T) {
 
 // P47: every call is decided by itself, from whichever session it comes, and a
 // child has its parent's taint.
-func TestP47ChildAsksLikeItsParent(t *testing.T) {
+func TestCaseP47ChildAsksLikeItsParent(t *testing.T) {
 	b := newBox(t, map[string]string{"10-a.toml": "tool = \"read_file\"\nmode = \"auto\"\nmode_untrusted = \"ask\"\n[paths]\nread = [\"/home/me/notes\"]\n"})
 	b.allowed(b.decide(b.call("other", "read_file", readNote)))
 	if err := b.taint.Raise("parent", proto.ClassPrivate, true); err != nil {

@@ -65,7 +65,7 @@ func TestUnknownClassIsTheHighest(t *testing.T) {
 }
 
 // P47: a session that another one started has its taint.
-func TestP47ChildInheritsTaint(t *testing.T) {
+func TestCaseP47ChildInheritsTaint(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	if err := errors.Join(s.Raise("parent", proto.ClassSecret, false), s.Raise("child", proto.ClassPublic, true), s.Inherit("child", "parent")); err != nil {

@@ -29,13 +29,13 @@ var reachable = []string{
 	"fd12:3456::1", "fd00:ec2::254", "64:ff9b::7f00:1", "2002:7f00:1::1", "2001:0:1::1", "2001:db8::1", "fec0::1",
 }
 
-func TestP51PrivateAddresses(t *testing.T) {
+func TestCaseP51PrivateAddresses(t *testing.T) {
 	if os.Getenv(inside) == "" {
 		ip, err := exec.LookPath("ip")
 		if err != nil {
 			t.Skip("the program ip is not here: that private addresses are refused is not tested with real ones")
 		}
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestP51PrivateAddresses$", "-test.v", "-test.count=1")
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestCaseP51PrivateAddresses$", "-test.v", "-test.count=1")
 		cmd.Env = append(os.Environ(), inside+"="+ip)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {

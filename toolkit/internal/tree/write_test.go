@@ -172,10 +172,10 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestP48: a link, a dangling link or a folder is put in the place of a name
+// TestCaseP48: a link, a dangling link or a folder is put in the place of a name
 // and taken away again all the time, while the tools open that name. Whatever
 // they find, nothing outside is read, changed or made.
-func TestP48(t *testing.T) {
+func TestCaseP48(t *testing.T) {
 	w := newWorld(t)
 	check(t, os.Mkdir(w.tree+"/real", 0o755))
 	check(t, os.WriteFile(w.tree+"/real/secret", []byte("inside"), 0o644))
