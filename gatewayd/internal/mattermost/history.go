@@ -65,7 +65,7 @@ func (c *Client) Since(ctx context.Context, channel string, after int64) (Batch,
 	if err != nil {
 		return Batch{}, err
 	}
-	for _, p := range all {
+	for _, p := range slices.Backward(all) { // they come newest first
 		b.Until = max(b.Until, p.UpdateAt)
 		switch {
 		case p.Live():
@@ -141,7 +141,12 @@ func (c *Client) Thread(ctx context.Context, root string) ([]Post, error) {
 			}
 		}
 		if !more || !fresh || len(all) >= batchMost {
-			slices.SortStableFunc(all, func(a, b Post) int { return cmp.Compare(a.CreateAt, b.CreateAt) })
+			slices.SortStableFunc(all, func(a, b Post) int {
+				if a.ID == root || b.ID == root { // a reply can be of the same millisecond
+					return cmp.Compare(len(a.Root), len(b.Root))
+				}
+				return cmp.Compare(a.CreateAt, b.CreateAt)
+			})
 			return all, nil
 		}
 		last := page[len(page)-1]

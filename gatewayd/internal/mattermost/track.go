@@ -44,7 +44,7 @@ func (t *track) feed(f frame, me string) ([]Event, error) {
 		return nil, nil // seen before
 	}
 	var evs []Event
-	if gap := f.Seq > t.next || t.id == ""; gap || !t.up {
+	if gap := f.Seq > t.next || !t.up && t.id == ""; gap || !t.up {
 		evs = append(evs, Up{Fresh: gap})
 	}
 	t.next, t.up = f.Seq+1, true
