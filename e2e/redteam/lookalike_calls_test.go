@@ -66,9 +66,10 @@ func calledNames(m *mouth) (rows []attempt) {
 				r.trueCards(x.rows())
 				return
 			}
+			defer r.refuseAll() // so that a failure here is none of the next attempt
 			r.wholeCard(x.see("└─ Ctrl-X answers it"), a)
 			x.keys("y", "Y", "a", "Enter") // what is typed on answers nothing
-			r.WaitUntil("keys for the approval", func() bool { x.keys("C-x"); return strings.Contains(strings.Join(x.rows(), "\n"), "A approve") })
+			x.focus()
 			if rows := x.rows(); !strings.HasPrefix(rows[len(rows)-2], a.Code+"  "+a.Tool) {
 				r.t.Errorf("the question above the keys is %q", rows[len(rows)-2])
 			}
@@ -101,6 +102,38 @@ func calledNames(m *mouth) (rows []attempt) {
 		}))
 	}
 	return rows
+}
+
+// refuseAll denies what still waits.
+func (r *rig) refuseAll() {
+	for _, w := range r.waiting() {
+		a := yes(&w)
+		a.Verdict = proto.VerdictDenied
+		_, _ = r.answer(a)
+	}
+}
+
+// focus makes keys go to the approval. The chat hears the chord only after a while,
+// and once more would end it: it is pressed again only if the last row stays.
+func (x *screen) focus() {
+	x.r.t.Helper()
+	last, same := "", 0
+	x.r.WaitUntil("keys for the approval", func() bool {
+		rows := x.rows()
+		now := rows[len(rows)-1]
+		if same++; now != last {
+			last, same = now, 0
+		}
+		if same < 20 {
+			return false
+		}
+		if strings.Contains(now, "A approve") {
+			return true
+		}
+		x.keys("C-x")
+		same = 0
+		return false
+	})
 }
 
 // askedIn waits until the owner is asked in a session, or its turn has ended

@@ -381,6 +381,7 @@ func plainChat(r *rig, m *mouth) {
 	if a == nil {
 		r.t.Fatal("the owner was not asked")
 	}
+	defer r.refuseAll()
 	r.wholeCard(x.see("└─ answer with"), a)
 	x.line("y")
 	x.line("yes")
