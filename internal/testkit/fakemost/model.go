@@ -26,7 +26,7 @@ type Post struct {
 	ReplyCount   int            `json:"reply_count"`
 	LastReplyAt  int64          `json:"last_reply_at"`
 	Participants any            `json:"participants"`
-	Metadata     map[string]any `json:"metadata,omitempty"`
+	Metadata     map[string]any `json:"metadata,omitzero"`
 }
 
 // Reaction is an emoji on a post.
@@ -165,4 +165,15 @@ func errBody(name string) *apiError {
 
 func errLength() *apiError {
 	return refuse(400, "model.post.is_valid.message_length.app_error", "Post Message property is longer than the maximum permitted length.")
+}
+
+// broadcast says to whom an event went.
+type broadcast struct {
+	OmitUsers    any    `json:"omit_users"`
+	UserID       string `json:"user_id"`
+	ChannelID    string `json:"channel_id"`
+	TeamID       string `json:"team_id"`
+	ConnectionID string `json:"connection_id"`
+	OmitID       string `json:"omit_connection_id"`
+	Sanitized    bool   `json:"contains_sanitized_data,omitempty"`
 }

@@ -64,8 +64,8 @@ func (c *conn) send(b []byte) {
 }
 
 // event numbers an event, sends it and keeps it.
-func (c *conn) event(name string, data map[string]any, broadcast map[string]any, twice, lost bool) {
-	b := []byte(`{"event": ` + text(name) + `, "data": ` + text(data) + `, "broadcast": ` + text(broadcast) + `, "seq": ` + strconv.FormatInt(c.next, 10) + `}`)
+func (c *conn) event(name string, data map[string]any, to broadcast, twice, lost bool) {
+	b := []byte(`{"event": ` + text(name) + `, "data": ` + text(data) + `, "broadcast": ` + text(to) + `, "seq": ` + strconv.FormatInt(c.next, 10) + `}`)
 	c.next++
 	c.events = append(c.events, b)
 	if c.end != nil {
@@ -88,10 +88,6 @@ func (c *conn) takeUp(from int64) bool {
 	return from <= c.next && from >= c.first && c.sent-from <= deadQueue && c.next-c.sent <= sendQueue
 }
 
-func broadcast(user, channel string) map[string]any {
-	return map[string]any{"omit_users": nil, "user_id": user, "channel_id": channel, "team_id": "", "connection_id": "", "omit_connection_id": ""}
-}
-
 // tell sends an event to all in a channel; mentioned ones learn that they are.
 func (s *Server) tell(c *channel, name string, data map[string]any, mentioned []string) {
 	lost := s.lose > 0
@@ -109,7 +105,7 @@ func (s *Server) tell(c *channel, name string, data map[string]any, mentioned []
 				mine[k] = v
 			}
 		}
-		w.event(name, mine, broadcast("", c.ID), s.twice, lost)
+		w.event(name, mine, broadcast{ChannelID: c.ID, Sanitized: name == "post_deleted"}, s.twice, lost)
 	}
 }
 
@@ -117,7 +113,7 @@ func (s *Server) tell(c *channel, name string, data map[string]any, mentioned []
 func (s *Server) tellUser(id, name string, data map[string]any, channel string) {
 	for _, w := range s.conns {
 		if w.user.ID == id {
-			w.event(name, data, broadcast("", channel), s.twice, false)
+			w.event(name, data, broadcast{ChannelID: channel}, s.twice, false)
 		}
 	}
 }
@@ -209,9 +205,9 @@ func (s *Server) register(u *User, id, from string, end context.CancelFunc) *con
 		if s.older {
 			delete(hello, "connection_id")
 		}
-		c.event("hello", hello, broadcast(u.ID, ""), false, false)
+		c.event("hello", hello, broadcast{UserID: u.ID}, false, false)
 	}
-	c.event("status_change", map[string]any{"status": "online", "user_id": u.ID}, broadcast(u.ID, ""), false, false)
+	c.event("status_change", map[string]any{"status": "online", "user_id": u.ID}, broadcast{UserID: u.ID}, false, false)
 	return c
 }
 
