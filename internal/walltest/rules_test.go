@@ -18,9 +18,7 @@ var (
 	xsync      = []string{"golang.org/x/sync"}
 	noteModule = []string{"golang.org/x/mod"} // signed notes
 	ageModule  = []string{"filippo.io/age", "filippo.io/hpke", "golang.org/x/crypto"}
-	// the chat server's events
-	websocketModule = []string{"github.com/coder/websocket"}
-	pages           = []string{ // web pages as text
+	pages      = []string{ // web pages as text
 		"codeberg.org/readeck/go-readability/v2", "golang.org/x/net", "golang.org/x/text", "github.com/andybalholm/cascadia",
 		"github.com/go-shiori/dom", "github.com/gogs/chardet", "github.com/itlightning/dateparse",
 	}
@@ -56,10 +54,6 @@ var links = map[string]rule{
 		modules: slices.Concat(jsonModule, tomlModule, landlock),
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
 	},
-	"gatewayd": {
-		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync, ageModule, websocketModule),
-		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret"},
-	},
 	"inferproxy": {},
 	"runnerd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
@@ -79,8 +73,9 @@ var links = map[string]rule{
 }
 
 // supports are top-level folders that hold no program: shared packages, tests
-// and tools. What is in them is never linked unless a row says so.
-var supports = []string{"internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
+// and tools. What is in them is never linked unless a row says so. gatewayd has
+// its parts, and no program yet: with it comes its row above.
+var supports = []string{"gatewayd", "internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
 
 // testFolders hold helpers of tests in files that are not named _test.go.
 var testFolders = []string{"e2e", "bench", "tools", "internal/testkit", "internal/walltest", "runnerd/internal/conform"}

@@ -19,7 +19,7 @@ func offer(granted string, names ...string) string {
 	b.WriteString("Run one of these with call_tool.\n")
 	for _, n := range names {
 		t := tool.Find(n)
-		fmt.Fprintf(&b, "\n%s: %s%s\narguments: %s\n", t.Name, t.Line, granted, t.Schema)
+		fmt.Fprintf(&b, "\n%s: %s%s\narguments: %s\n", t.Name, t.Line, granted, t.Schema())
 	}
 	b.WriteString("\nThere are also these. To see the arguments of one, call find_tool with its name.\n")
 	for _, t := range tool.All() {
