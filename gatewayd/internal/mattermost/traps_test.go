@@ -124,6 +124,9 @@ func TestTokenInNoError(t *testing.T) {
 		p.Inject(fakemost.Fault{Kind: k, Times: 2, To: "/" + p.bot.Token})
 		c := p.client(Config{Timeout: 500 * time.Millisecond})
 		_, err := c.Create(t.Context(), Draft{Channel: p.dm, Message: "x"})
+		if k == fakemost.Echo && outcome(err) != "refused 400" {
+			t.Errorf("cleaned away what it was: %v", err)
+		}
 		_, dialed := c.dial(t.Context(), "", 0)
 		for _, err := range []error{err, dialed} {
 			if err == nil {
