@@ -246,9 +246,9 @@ func TestFollow(t *testing.T) {
 			return ""
 		}
 	}
-	put(t, w, at(3, "later"))
 	b := writer(t, dir, "b") // a role that starts now
 	put(t, b, at(2, "sooner"))
+	put(t, w, at(3, "later")) // last: the visit of the first tick may be under way
 	f, err := os.OpenFile(w.Path(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
