@@ -113,6 +113,9 @@ func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 	for _, r := range rights {
 		claims = append(claims, claim{"rights", r})
 	}
+	if uid != 0 { // the manager of this test is that of a user, also for root
+		claims = append(claims, claim{"logs-up", `(?m)^[0-9-]+ [0-9:.]{12} INFO  systemd    Start.*loopd`})
+	}
 	for _, c := range append(claims, []claim{
 		{"status", `(?m)^Boxmaker: ready$`},
 		{"status", `run by +systemd; more with: ` + ctl + ` status`},
@@ -123,7 +126,14 @@ func underSystemd(t *testing.T, uid int, ctl string, rights []string) {
 		{"up", `(?s)systemd runs Boxmaker here.*see runbook: run-by-systemd.*code 1`},
 		{"detach", `(?s)systemd runs Boxmaker here.*code 1`},
 		{"down", `(?s)stop it with: ` + ctl + ` stop boxmaker.target.*code 1`},
-		{"logs", `(?s)keeps what the programs print: journalctl .*-u 'boxmaker-\*' -o cat -n 100\n.*code 0`},
+		{"logs", `(?m)^[0-9-]+ [0-9:.]{12} INFO  loopd      self-test passed .*context=`},
+		{"logs", `(?m)^[0-9-]+ [0-9:.]{12} INFO  practice   `},
+		{"logs", `^[^{}]*code 0\n$`}, // nothing is shown as it stands in the journal
+		{"logs-role", `(?m)^\{"role":"brokerd","time":"[^"]+","level":"[A-Z]+","msg":`},
+		{"logs-role", `^(\{"role":"(brokerd|systemd)".*\n){3}code 0\n$`},
+		{"logs-since", `^\(no such lines\)\ncode 0\n$`},
+		{"logs-follow", `(?s)^code (0|130)\n.*INFO  loopd      self-test passed .*INFO  loopd      self-test passed `},
+		{"logs-named", `(?s)keeps what the programs print: journalctl .*-u 'boxmaker-\*' -o cat -n 100\n.*code 0`},
 		{"doctor", `ok +daemons .*systemd runs Boxmaker, and bxctl up does not; more with: ` + ctl},
 		{"doctor", `confinement +/proc/[0-9]+/status of (?s:.*)status of brokerd: uid [0-9]+, no capabilities, no new privileges, no network`},
 		{"doctor", `ok +versions +the running programs: version`},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"boxmaker/bxctl/internal/fault"
 	"boxmaker/bxctl/internal/logs"
+	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/up"
 
 	"github.com/spf13/cobra"
@@ -33,8 +35,8 @@ itself: what it started, what ended and why.
 
 A file is rotated when it is 8 MiB large, and four older ones are kept; all of them
 are read, and --follow goes on across a rotation. Where systemd runs the programs,
-their lines are in its journal instead, and the command that shows the same there is
-named: journalctl --user -u 'boxmaker-*' -o cat.`,
+their lines are read from its journal by journalctl, and look the same; the role
+systemd is what systemd itself says of the units, and all that the role up has.`,
 		Example: "  bxctl logs\n  bxctl logs loopd inferproxy -f\n  bxctl logs --since 2h -n 20\n  bxctl logs --json -n all | jq 'select(.level == \"ERROR\")'",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
@@ -58,18 +60,27 @@ named: journalctl --user -u 'boxmaker-*' -o cat.`,
 		if err := a.checkRoles(roles); err != nil {
 			return err
 		}
-		a.tellJournal(q)
 		return a.showLogs(c.Context(), q, asJSON)
 	}
 	return c
 }
 
-// tellJournal says which command shows the lines that are not in the files,
-// where systemd runs the programs.
-func (a *app) tellJournal(q logs.Query) {
+// journal is where the lines are if systemd runs the programs; nil if they are in
+// files, or journalctl is not on this machine.
+func (a *app) journal() (j *logs.Journal, systemd bool) {
 	if pid, err := up.Holder(a.layout); err != nil || pid != 0 || !up.RunBySystemd(a.layout) {
-		return
+		return nil, false
 	}
+	program, err := exec.LookPath("journalctl")
+	if err != nil {
+		return nil, true
+	}
+	roles := slices.DeleteFunc(up.Names(), func(r string) bool { return r == "up" })
+	return &logs.Journal{Program: program, User: os.Geteuid() != 0, Roles: roles, Prefix: up.UnitPrefix}, true
+}
+
+// tellJournal says which command shows the lines that can't be read from here.
+func (a *app) tellJournal(q logs.Query) {
 	var flags []string
 	if q.Last != logs.All {
 		flags = append(flags, fmt.Sprintf("-n %d", q.Last))
@@ -125,7 +136,8 @@ func (a *app) showLogs(ctx context.Context, q logs.Query, asJSON bool) error {
 	}
 	shown := 0
 	var broken error // standard output
-	err := q.Each(ctx, func(e logs.Entry) error {
+	j, systemd := a.journal()
+	err := a.eachLine(ctx, j, systemd, q, func(e logs.Entry) error {
 		shown++
 		line := ""
 		if asJSON {
@@ -145,14 +157,31 @@ func (a *app) showLogs(ctx context.Context, q logs.Query, asJSON bool) error {
 		return unreadable(q.Dir, err)
 	}
 	if shown == 0 && !q.Follow && !asJSON {
-		fmt.Fprintln(a.env.Stderr, a.err.Dim(a.noLines(q)))
+		fmt.Fprintln(a.env.Stderr, a.err.Dim(a.noLines(q, systemd)))
 	}
 	return nil
 }
 
+// eachLine reads the journal where the lines are there, else the files. A journal
+// that can't be read is told of, with the command for it.
+func (a *app) eachLine(ctx context.Context, j *logs.Journal, systemd bool, q logs.Query, visit func(logs.Entry) error) error {
+	if j != nil {
+		err := j.Each(ctx, q, visit)
+		var refused *logs.JournalError
+		if !errors.As(err, &refused) {
+			return err
+		}
+		fmt.Fprintln(a.env.Stderr, a.err.Warn("journalctl: "+term.Line(refused.Text)))
+	}
+	if systemd {
+		a.tellJournal(q)
+	}
+	return q.Each(ctx, visit)
+}
+
 // noLines says why nothing was shown.
-func (a *app) noLines(q logs.Query) string {
-	if all, err := logs.Roles(q.Dir); err == nil && len(all) == 0 {
+func (a *app) noLines(q logs.Query, systemd bool) string {
+	if all, err := logs.Roles(q.Dir); err == nil && len(all) == 0 && !systemd {
 		return "(nothing has run here yet: there are no logs in " + q.Dir + ")"
 	}
 	return "(no such lines)"

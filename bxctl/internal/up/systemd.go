@@ -18,6 +18,9 @@ import (
 // Target is the systemd unit that pulls in all others of Boxmaker.
 const Target = "boxmaker.target"
 
+// UnitPrefix stands before the name of a role in that of its units.
+const UnitPrefix = "boxmaker-"
+
 // Names lists the roles that up can run, and up itself.
 func Names() []string {
 	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd, roleBroker, roleRunner, roleEgress}
@@ -39,10 +42,10 @@ func JournalCommand(roles []string, flags ...string) string {
 		words = append(words, "--user")
 	}
 	for _, r := range roles {
-		words = append(words, "-u boxmaker-"+r)
+		words = append(words, "-u "+UnitPrefix+r)
 	}
 	if len(roles) == 0 {
-		words = append(words, "-u 'boxmaker-*'")
+		words = append(words, "-u '"+UnitPrefix+"*'")
 	}
 	return strings.Join(append(append(words, "-o cat"), flags...), " ")
 }

@@ -5,7 +5,7 @@ mkdir -p "$units"
 bxctl init --systemd >/dev/null
 cp "$config"/systemd/boxmaker* "$units/"
 manager=$(test -x /lib/systemd/systemd && echo /lib/systemd/systemd || echo /usr/lib/systemd/systemd)
-timeout 100 "$manager" --user --log-target=console --log-level=info --unit=basic.target >"$HOME/manager.log" 2>&1 &
+timeout 100 "$manager" --user --log-target=journal-or-kmsg --log-level=info --unit=basic.target >"$HOME/manager.log" 2>&1 &
 for _ in $(seq 200); do
 	test -S "$XDG_RUNTIME_DIR/systemd/private" && break
 	sleep 0.05
@@ -32,7 +32,29 @@ done
 say up; timeout 20 bxctl up 2>&1; echo "code $?"
 say detach; timeout 20 bxctl up --detach 2>&1; echo "code $?"
 say down; bxctl down 2>&1; echo "code $?"
-say logs; bxctl logs 2>&1; echo "code $?"
+say logs
+for _ in $(seq 100); do # journald takes them a little later
+	bxctl logs -n all 2>/dev/null | grep -q 'self-test passed' && break
+	sleep 0.05
+done
+bxctl logs -n all 2>&1; echo "code $?"
+say logs-role; bxctl logs brokerd -n 3 --json 2>&1; echo "code $?"
+say logs-up; bxctl logs up 2>&1; echo "code $?"
+say logs-since; bxctl logs --since 2200-01-01 2>&1; echo "code $?"
+say logs-follow
+timeout 30 bxctl logs loopd -n all -f >"$HOME/followed" 2>&1 &
+follower=$!
+systemctl --user restart boxmaker-loopd.service
+for _ in $(seq 200); do
+	test "$(grep -c 'self-test passed' "$HOME/followed")" -ge 2 && break
+	sleep 0.1
+done
+kill -INT "$(pgrep -P $follower)"; wait $follower; echo "code $?"; cat "$HOME/followed"
+for _ in $(seq 200); do
+	bxctl status 2>/dev/null | grep -q '^Boxmaker: ready' && break
+	sleep 0.05
+done
+say logs-named; PATH=/none "$(command -v bxctl)" logs 2>&1; echo "code $?"
 say doctor; bxctl doctor 2>&1
 say kill
 old=$(systemctl --user show -p MainPID --value boxmaker-loopd.service)
@@ -50,6 +72,6 @@ done
 systemctl --user show -p ExecMainStatus -p Result -p NRestarts boxmaker-loopd.service
 say stop; systemctl --user stop boxmaker.target; bxctl status 2>&1; echo "code $?"
 say units; systemctl --user list-units --all --no-pager 'boxmaker*'; for r in brokerd egressd runnerd; do systemctl --user status -l --no-pager boxmaker-$r.service; done 2>&1
-say manager; cat "$HOME/manager.log"
+say manager; cat "$HOME/manager.log"; journalctl --no-pager -o short 2>/dev/null | tail -n 400
 systemctl --user exit
 wait

@@ -15,9 +15,19 @@ chmod 000 $nodes/*
 chown "$uid:$uid" "/run/user/$uid"
 chmod 700 "/run/user/$uid"
 mount -t cgroup2 none /sys/fs/cgroup
-group=/sys/fs/cgroup/boxmaker-test-$$
-mkdir "$group"
+# Where the manager is in real life: the journal knows the units by that.
+group=/sys/fs/cgroup/user.slice/user-$uid.slice/user@$uid.service
+[ "$uid" = 0 ] && group=/sys/fs/cgroup/boxmaker-test-$$.slice
+mkdir -p "$group"
+/usr/lib/systemd/systemd-journald >/dev/null 2>&1 || /lib/systemd/systemd-journald >/dev/null 2>&1 &
+journald=$!
+for _ in $(seq 100); do
+	test -S /run/systemd/journal/stdout && ls /run/log/journal/*/*.journal >/dev/null 2>&1 && break
+	sleep 0.05
+done
+chmod -R a+rX /run/log/journal # a user has a file of its own only where the journal is on disk
 tidy() {
+	kill "$journald"
 	echo $$ >/sys/fs/cgroup/cgroup.procs
 	find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || :
 }
