@@ -18,6 +18,21 @@ type Place struct {
 	Record int64
 }
 
+// Where says in words where a message was sent; empty for another chat, or one
+// that nobody knows of.
+func Where(s proto.Surface) string {
+	switch s {
+	case proto.SurfaceAsk:
+		return "from bxctl ask"
+	case proto.SurfaceMattermost:
+		return "from Mattermost"
+	case proto.SurfaceChat:
+		return ""
+	default:
+		return "from elsewhere"
+	}
+}
+
 // unborn is how often a session is looked for that is not there yet.
 const unborn = time.Second
 

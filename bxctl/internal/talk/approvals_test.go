@@ -28,7 +28,11 @@ func waitingCall(id, code, session string) proto.Approval {
 func TestChatApproval(t *testing.T) {
 	b := fakeowner.New(t)
 	ended := make(chan struct{})
-	l := fakeloop.New(t, func(_ context.Context, req proto.Message, out *ipc.Stream) {
+	l := fakeloop.New(t, func(ctx context.Context, req proto.Message, out *ipc.Stream) {
+		if _, ok := req.(*proto.Watch); ok {
+			<-ctx.Done()
+			return
+		}
 		m, ok := req.(*proto.Submit)
 		if !ok {
 			fakeloop.Send(out, &proto.Status{
@@ -40,7 +44,10 @@ func TestChatApproval(t *testing.T) {
 		call := m.Session + "/1/3/0"
 		b.Ask(waitingCall("idoneidoneidone", "k7q2", m.Session))
 		fakeloop.Send(out, &proto.Accepted{Record: 1}, &proto.Asked{Call: call, Approval: "idoneidoneidone", Expires: "2026-01-02T15:19:05.000Z"})
-		<-ended
+		select {
+		case <-ended:
+		case <-ctx.Done(): // the test has failed
+		}
 		fakeloop.Send(out, &proto.Result{Call: call, Outcome: proto.CallOK, Class: proto.ClassPrivate}, &proto.Done{Outcome: proto.TurnAnswered, Answer: "it ran"})
 	})
 	lines, signals, screen := make(chan string), make(chan os.Signal), &shared{}
@@ -50,11 +57,11 @@ func TestChatApproval(t *testing.T) {
 	}
 	end := make(chan error, 1)
 	go func() { end <- c.Run(t.Context()) }()
+	b.Ask(waitingCall("idtwoidtwoidtwo", "m3xx", "chat-other")) // known before the other one is shown
 	lines <- "run it\n"
 	await(t, screen, "┆ [\"ls␛[2J\"]")
 	await(t, screen, "└─ answer with /approve k7q2 or /deny k7q2")
 	await(t, screen, "· a call waits for your approval, until 15:19\n")
-	b.Ask(waitingCall("idtwoidtwoidtwo", "m3xx", "chat-other"))
 	lines <- "/approve zzzz\n"
 	await(t, screen, "(no approval with that code waits")
 	lines <- "/approvals\n"

@@ -2,6 +2,7 @@ package talk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +17,8 @@ import (
 )
 
 // Chat is a conversation in plain lines on a terminal. A line that comes while
-// a turn runs is sent at once, and loopd queues it.
+// a turn runs is sent at once, and loopd queues it. What others ask in the session
+// is shown too, marked with where it came from.
 type Chat struct {
 	Client     loop.Client
 	Owner      owner.Client // without a path: approvals are not shown
@@ -46,12 +48,20 @@ type chatState struct {
 	asks  []*proto.Approval // that wait
 	shown []string          // ids of those that were shown
 	gone  error             // why brokerd can't be asked
+
+	mine     map[string]bool // origins of what was sent here
+	other    *job            // of somebody else, under way
+	unfollow context.CancelFunc
+	away     bool // loopd, and that was told
 }
 
 // A job is one message under way.
 type job struct {
-	held  []chatEvent // events that came while another job was shown
-	ended *chatEvent  // it has ended; shown once it is the first
+	origin  string
+	other   bool        // it did not begin here
+	started bool        // loopd is at it
+	held    []chatEvent // events that came while another job was shown
+	ended   *chatEvent  // it has ended; shown once it is the first
 }
 
 type chatEvent struct {
@@ -71,16 +81,18 @@ func (c Chat) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &chatState{Chat: c, events: make(chan chatEvent), says: make(chan string), owns: make(chan func()), leave: cancel}
+	s := &chatState{Chat: c, events: make(chan chatEvent), says: make(chan string), owns: make(chan func()), leave: cancel, mine: map[string]bool{}, unfollow: func() {}}
 	s.view = &View{Answer: c.Screen, Notes: c.Screen, Stream: true, Chat: true, Now: c.Now, Owner: c.Owner.Path != ""}
 	resumed := s.Session != ""
 	if !resumed {
 		s.Session = loop.NewSession(c.Now())
 	}
-	s.greet(ctx, status, resumed)
+	after := s.greet(ctx, status, resumed)
 	s.oversee(ctx)
+	s.follow(ctx, after)
 	s.loop(ctx)
 	cancel()
+	s.unfollow()
 	for s.running > 0 { // their hooks may be at a send
 		select {
 		case e := <-s.events:
@@ -103,7 +115,7 @@ func (s *chatState) loop(ctx context.Context) {
 	lines := s.Lines
 	s.prompt(lines)
 	for {
-		if lines == nil && len(s.jobs) == 0 {
+		if lines == nil && s.ours() == 0 {
 			return
 		}
 		select {
@@ -178,37 +190,52 @@ func (s *chatState) line(text string) {
 	s.view.Note(text)
 }
 
-func (s *chatState) greet(ctx context.Context, st *proto.Status, resumed bool) {
+// greet says who answers, and gives the place behind which the session goes on.
+func (s *chatState) greet(ctx context.Context, st *proto.Status, resumed bool) loop.Place {
 	s.line(s.Screen.Bold("Boxmaker") + " · " + report.Model(st.Server) + " · /help lists the commands")
 	if st.State != "ready" {
 		s.line(s.Screen.Warn("loopd is " + st.State + ": " + term.Line(st.Detail) + ". What you type is answered as soon as it is ready."))
 	}
 	s.place()
 	if resumed {
-		s.recent(ctx)
+		return s.recent(ctx)
 	}
+	return loop.Place{}
 }
 
 func (s *chatState) place() {
 	s.line(s.Screen.Dim("session " + s.Session + " · log " + s.Sessions + "/" + s.Session))
 }
 
-// recent shows how the session ended last time.
-func (s *chatState) recent(ctx context.Context) {
+// recent shows how the session ended last time, without a turn that still runs,
+// which is then followed from its start. It gives the place to follow behind.
+func (s *chatState) recent(ctx context.Context) loop.Place {
 	const rows = 6
-	var last []*proto.Past
+	var last, open []*proto.Past // open: since the last turn's end
+	var at, ended loop.Place
 	_, err := s.Client.Past(ctx, s.Session, func(p *proto.Past) error {
-		if p.Text == "" || p.Role != "user" && p.Role != "assistant" {
-			return nil
+		if p.Role == "user" {
+			ended, last, open = at, append(last, open...), nil
 		}
-		if last = append(last, p); len(last) > rows {
-			last = last[1:]
+		at = loop.Place{Epoch: p.Epoch, Record: p.Record}
+		if p.Text != "" && (p.Role == "user" || p.Role == "assistant") {
+			open = append(open, p)
 		}
+		if p.Role == "turn" {
+			ended, last, open = at, append(last, open...), nil
+		}
+		last = last[max(0, len(last)-rows):]
 		return nil
 	})
-	if err != nil {
+	s.used = true
+	var f *fault.Fault
+	switch {
+	case errors.As(err, &f) && f.Key == "no-session":
 		s.line(s.Screen.Warn("! " + term.Line(err.Error())))
-		return
+		return loop.Place{}
+	case err != nil:
+		s.line(s.Screen.Warn("! " + term.Line(err.Error())))
+		return loop.Place{Record: loop.BehindAll} // what is past can't be told
 	}
 	for _, p := range last {
 		mark := "  "
@@ -217,37 +244,7 @@ func (s *chatState) recent(ctx context.Context) {
 		}
 		s.line(s.Screen.Dim(term.Clip(mark+term.Line(p.Text), s.Screen.Width()-1)))
 	}
-	s.used = true
-}
-
-func (s *chatState) send(ctx context.Context, text string) {
-	text, err := Check(text)
-	if err != nil {
-		s.line(s.Screen.Warn(strings.TrimRight(fault.Text(err), "\n")))
-		return
-	}
-	j := &job{}
-	s.jobs, s.used = append(s.jobs, j), true
-	s.running++
-	m := &proto.Submit{Session: s.Session, Origin: loop.NewOrigin(), Text: text, Surface: proto.SurfaceChat}
-	show := func(f func(*View)) { s.events <- chatEvent{job: j, show: f} }
-	event := func(m proto.Message) {
-		a, ok := m.(*proto.Accepted)
-		s.events <- chatEvent{job: j, show: func(v *View) { v.Event(m) }, now: ok && a.Queued > 0}
-	}
-	go func() {
-		done, err := s.Client.Turn(ctx, m, loop.Hooks{
-			Event: event,
-			Lost: func(error) {
-				show(func(v *View) { v.Note(v.Notes.Warn("! loopd went away; joining the turn again (nothing is lost)")) })
-			},
-			Back: func() { show((*View).Rejoined) },
-		})
-		if err == nil && done.Outcome != proto.TurnAnswered {
-			err = Unanswered(done)
-		}
-		s.events <- chatEvent{job: j, ended: true, err: err}
-	}()
+	return ended
 }
 
 // take shows an event, or holds it back while another turn is shown. It

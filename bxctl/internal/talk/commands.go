@@ -66,12 +66,14 @@ func (s *chatState) command(ctx context.Context, line string) bool {
 		session := s.Session
 		s.aside(ctx, func(ctx context.Context) string { return s.statusOf(ctx, session) })
 	case "/new":
-		if len(s.jobs) > 0 {
+		if s.ours() > 0 {
 			s.line(s.Screen.Warn("! a turn runs in this session; wait for it, or /stop it first"))
 			break
 		}
+		s.leaveOther()
 		s.Session, s.used = loop.NewSession(s.Now()), false
 		s.place()
+		s.follow(ctx, loop.Place{})
 	default:
 		s.line(s.Screen.Warn("! there is no command " + term.Line(line) + "; /help lists them, and // at the start sends a slash"))
 	}

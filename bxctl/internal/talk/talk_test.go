@@ -168,7 +168,12 @@ func conversation(t *testing.T, session string, handle func(context.Context, pro
 				Checks: []proto.Check{}, Slots: []proto.SlotState{{Name: "main"}}, Confinement: []proto.Check{},
 			})
 		case *proto.Watch:
+			if req.Follow {
+				<-ctx.Done() // nothing happens
+				return
+			}
 			fakeloop.Send(out, &proto.Past{Time: now, Role: "user", Text: "earlier"}, &proto.Past{Time: now, Role: "assistant", Text: "yes"},
+				&proto.Past{Time: now, Role: "turn", Text: "answered"},
 				&proto.SessionDetail{Info: proto.SessionInfo{Session: req.Session, Modified: now}})
 		default:
 			handle(ctx, req, out)

@@ -210,6 +210,15 @@ func (v *View) done(m *proto.Done) {
 	v.calls, v.clean, v.began = nil, term.Cleaner{}, time.Time{}
 }
 
+// finish ends what is open of a turn, without a word.
+func (v *View) finish() {
+	v.endThinking()
+	v.clear()
+	v.endLine()
+	v.part.Reset()
+	v.calls, v.clean, v.began = nil, term.Cleaner{}, time.Time{}
+}
+
 func (v *View) usage(u proto.Usage) string {
 	parts := []string{term.Span(v.Now().Sub(v.began))}
 	if u.Generated > 0 {

@@ -149,22 +149,12 @@ func (m *Model) insert(t *turn) {
 
 // from says where a message was sent.
 func from(s proto.Surface, when string) string {
-	where := ""
-	switch s {
-	case proto.SurfaceAsk:
-		where = "from bxctl ask"
-	case proto.SurfaceMattermost:
-		where = "from Mattermost"
-	case proto.SurfaceChat:
-		if when == "" { // past: who knows from which
-			return ""
-		}
+	where := loop.Where(s)
+	switch {
+	case when == "" && (where == "" || where == "from elsewhere"): // past: who knows from which
+		return ""
+	case where == "":
 		where = "from another chat"
-	default:
-		if when == "" {
-			return ""
-		}
-		where = "from elsewhere"
 	}
 	if when != "" {
 		where += " · " + when
