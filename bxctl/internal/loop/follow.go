@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"boxmaker/internal/ipc"
@@ -42,7 +43,7 @@ const unborn = time.Second
 // off comes once more. A session that is not there is waited for. The error is a
 // fault, or the context's.
 func (c Client) Follow(ctx context.Context, session string, after Place, h Hooks) error {
-	f := follower{client: c, session: session, after: after, hooks: h}
+	f := &follower{client: c, session: session, after: after, hooks: h}
 	pause := firstPause
 	for {
 		heard, err := f.once(ctx)
@@ -54,9 +55,8 @@ func (c Client) Follow(ctx context.Context, session string, after Place, h Hooks
 			pause = unborn
 		case !passing(err):
 			return Explain(err)
-		case heard || !f.lost:
+		case f.away(heard):
 			pause = firstPause
-			f.lost = true
 			h.Lost(err)
 		default:
 			pause = min(pause*3/2, longPause)
@@ -69,12 +69,35 @@ func (c Client) Follow(ctx context.Context, session string, after Place, h Hooks
 	}
 }
 
+// quiet is how long a connection that was lost before stands without a word until
+// loopd counts as back: in an idle session it has nothing to say.
+const quiet = 300 * time.Millisecond
+
 type follower struct {
 	client  Client
 	session string
 	after   Place
 	hooks   Hooks
-	lost    bool // and nothing was heard since
+
+	mu   sync.Mutex // guards what follows, and is held while a hook runs
+	lost bool       // and nothing was heard since
+}
+
+// away notes that the connection went. It reports whether that is news.
+func (f *follower) away(heard bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	news := heard || !f.lost
+	f.lost = true
+	return news
+}
+
+// back tells once that the connection is there again. Called with mu held.
+func (f *follower) back() {
+	if f.lost {
+		f.lost = false
+		f.hooks.Back()
+	}
 }
 
 // once runs one connection, which ends with an error only.
@@ -87,22 +110,37 @@ func (f *follower) once(ctx context.Context) (heard bool, err error) {
 	if err := conn.Send(&proto.Watch{Session: f.session, Epoch: f.after.Epoch, After: f.after.Record, Follow: true}); err != nil {
 		return false, err
 	}
+	ended := false // guarded by f.mu
+	stands := time.AfterFunc(quiet, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !ended {
+			f.back()
+		}
+	})
+	defer stands.Stop()
 	for {
 		m, err := conn.Recv()
+		f.mu.Lock()
 		if err != nil {
+			ended = true
+			f.mu.Unlock()
 			return heard, err
 		}
 		if e, ok := m.(*proto.Error); ok {
+			ended = true
+			if e.Code == proto.ErrNoSession { // it is there, and the session is not yet
+				f.back()
+			}
+			f.mu.Unlock()
 			return heard, e
 		}
 		heard = true
-		if f.lost {
-			f.lost = false
-			f.hooks.Back()
-		}
+		f.back()
 		if p, ok := m.(*proto.Past); ok && p.Role == "user" {
 			f.after = Place{p.Epoch, p.Record}
 		}
 		f.hooks.Event(m)
+		f.mu.Unlock()
 	}
 }

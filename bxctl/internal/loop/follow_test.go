@@ -69,6 +69,32 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// In an idle session, and in one that is not there yet, nothing is heard; that loopd
+// is back is told all the same.
+func TestFollowIdle(t *testing.T) {
+	for _, unborn := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		l := fakeloop.New(t, func(ctx context.Context, _ proto.Message, out *ipc.Stream) {
+			switch n++; {
+			case n == 1: // it goes away at once
+			case unborn:
+				fakeloop.Send(out, &proto.Error{Code: proto.ErrNoSession, Text: "there is none"})
+			default:
+				<-ctx.Done()
+			}
+		})
+		var got []string
+		err := Client{Path: l.Path}.Follow(ctx, "chat-x", Place{}, Hooks{
+			Lost: func(error) { got = append(got, "LOST") },
+			Back: func() { got = append(got, "BACK"); cancel() },
+		})
+		if d := cmp.Diff([]string{"LOST", "BACK"}, got); d != "" || !errors.Is(err, context.Canceled) {
+			t.Errorf("unborn %v: %v\n%s", unborn, err, d)
+		}
+	}
+}
+
 func TestFollowOfADamagedSessionEnds(t *testing.T) {
 	l := fakeloop.New(t, func(_ context.Context, _ proto.Message, out *ipc.Stream) {
 		fakeloop.Send(out, &proto.Error{Code: proto.ErrSessionLog, Text: "damaged", Runbook: "session-log"})

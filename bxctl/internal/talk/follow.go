@@ -145,7 +145,7 @@ func (s *chatState) lost() {
 	switch {
 	case s.other != nil:
 		s.take(chatEvent{job: s.other, show: func(v *View) { v.Note(v.Notes.Warn("! loopd went away; joining the turn again (nothing is lost)")) }})
-	case len(s.jobs) == 0:
+	case len(s.jobs) == 0 && !s.away:
 		s.away = true
 		s.line(s.Screen.Warn("! loopd went away; what you type is sent when it is back"))
 	}
@@ -155,8 +155,9 @@ func (s *chatState) back() {
 	if s.other != nil {
 		s.take(chatEvent{job: s.other, show: (*View).Rejoined})
 	}
-	if s.away {
-		s.away = false
+	told := s.away
+	s.away = false
+	if told && len(s.jobs) == 0 { // else the turn tells
 		s.line(s.Screen.Dim("(loopd is back)"))
 	}
 }
