@@ -49,9 +49,9 @@ type measured struct {
 		Step    string `json:"step"`
 		What    string `json:"what"`
 		Timings struct {
-			PromptN int64   `json:"prompt_n"`
-			MS      float64 `json:"prompt_ms"`
-			Rate    float64 `json:"prompt_per_second"`
+			timings
+			MS   float64 `json:"prompt_ms"`
+			Rate float64 `json:"prompt_per_second"`
 		} `json:"timings"`
 	} `json:"raw"`
 	Contract []struct {
@@ -87,7 +87,8 @@ func TestMeasure(t *testing.T) {
 		other := newTalk(s, 0) // a live conversation on the main slot
 		other.user("Tell me of rivers.").reply(nil)
 		st := stack.New(t)
-		st.Must("", "init", "--upstream", "http://"+s.addr)
+		between := newTap(t, s)
+		st.Must("", "init", "--upstream", "http://"+between.addr)
 		out, errs, code := bxctl(t, st, "measure", "--json", "--depth", "8192", "--trials", "8")
 		var got measured
 		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 && code != 5 {
@@ -96,6 +97,7 @@ func TestMeasure(t *testing.T) {
 		compareServer(t, s, got)
 		compareRates(t, got)
 		compareCache(t, m, got)
+		compareIndependently(t, s, m, between, got)
 		for _, p := range got.Contract {
 			t.Logf("%-9s %s: %s", p.Verdict, p.Point, p.Seen)
 			if p.Verdict == "broken" {
@@ -148,11 +150,11 @@ func compareRates(t *testing.T, got measured) {
 		}
 		p := got.Depth.Points[i]
 		i++
-		if p.N != row.Timings.PromptN || p.Prompt != row.Timings.Rate || p.N < 700 || p.N > 2200 {
+		if p.N != int64(row.Timings.Prompt) || p.Prompt != row.Timings.Rate || p.N < 700 || p.N > 2200 {
 			t.Errorf("%+v is not %+v", p, row)
 		}
-		if rate := float64(row.Timings.PromptN) / row.Timings.MS * 1000; rate < 0.99*p.Prompt || rate > 1.01*p.Prompt {
-			t.Errorf("%d tokens in %f ms are not %f a second", row.Timings.PromptN, row.Timings.MS, p.Prompt)
+		if rate := float64(row.Timings.Prompt) / row.Timings.MS * 1000; rate < 0.99*p.Prompt || rate > 1.01*p.Prompt {
+			t.Errorf("%d tokens in %f ms are not %f a second", int64(row.Timings.Prompt), row.Timings.MS, p.Prompt)
 		}
 	}
 	if i != len(got.Depth.Points) {
