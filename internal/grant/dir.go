@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"boxmaker/internal/filestamp"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -31,21 +33,12 @@ type Dir struct {
 
 // kept is what a file was found to say.
 type kept struct {
-	stamp    stamp
+	stamp    filestamp.Stamp
 	settled  bool // a change after this would show in the stamp
 	grant    *Grant
 	denies   []*Grant // what is left of a deny with a mistake
 	problems []Problem
 	alias    bool // it has another name, through which it can change unseen
-}
-
-// stamp changes whenever a file's name, owner, rights or bytes do: nobody can
-// set the time of the last change (ctime).
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mode, uid    uint32
-	mtime, ctime unix.Timespec
 }
 
 // settle is how old a change must be for the next one to have another time:
@@ -172,7 +165,7 @@ func (d *Dir) file(dir int, name string, owner uint32) *kept {
 		return nil
 	}
 	if err == nil {
-		if k := d.files[name]; k != nil && k.settled && k.stamp == stampOf(&st) {
+		if k := d.files[name]; k != nil && k.settled && k.stamp == filestamp.Of(&st) {
 			return k
 		}
 	}
@@ -184,10 +177,6 @@ func (d *Dir) file(dir int, name string, owner uint32) *kept {
 		return &kept{problems: []Problem{{File: name, What: "the file can't be read: " + err.Error(), Do: "make it a plain file that brokerd can read", Runbook: "grant-file"}}}
 	}
 	return k
-}
-
-func stampOf(st *unix.Stat_t) stamp {
-	return stamp{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: st.Mode, uid: st.Uid, mtime: st.Mtim, ctime: st.Ctim} //nolint:unconvert // another type elsewhere
 }
 
 // read opens the file, checks what was opened, and parses it.
@@ -205,7 +194,7 @@ func (d *Dir) read(dir int, name string, owner uint32) (*kept, error) {
 	if err := unix.Fstat(fd, &before); err != nil {
 		return nil, err
 	}
-	k := &kept{stamp: stampOf(&before), alias: before.Nlink != 1}
+	k := &kept{stamp: filestamp.Of(&before), alias: before.Nlink != 1}
 	if p := rights(name, &before, owner); p != nil {
 		k.problems, k.settled = []Problem{*p}, true
 		if before.Mode&unix.S_IFMT == unix.S_IFREG && plainName(name) {
@@ -226,7 +215,7 @@ func (d *Dir) read(dir int, name string, owner uint32) (*kept, error) {
 	if err := unix.Fstat(fd, &after); err != nil {
 		return nil, err
 	}
-	if stampOf(&after) != k.stamp {
+	if filestamp.Of(&after) != k.stamp {
 		k.problems = []Problem{{File: name, What: "the file is being written to", Do: "try again", Runbook: "grant-file"}}
 		return k, nil
 	}

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"boxmaker/internal/config"
+	"boxmaker/internal/filestamp"
+
+	"golang.org/x/sys/unix"
 )
 
 // problem is an error that the owner meets.
@@ -20,24 +22,12 @@ func problem(key, what, do string, err error) error {
 	return &config.Error{What: what, Do: do, Runbook: key, Err: err}
 }
 
-// A stamp tells one state of a file from another. The change time can't be set
-// back by a program, and a replaced file has another inode.
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime syscall.Timespec
-}
-
-func stampOf(st *syscall.Stat_t) stamp {
-	return stamp{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Ctim} //nolint:unconvert // Dev is narrower elsewhere
-}
-
-func statFile(path string) (stamp, error) {
-	var st syscall.Stat_t
-	if err := syscall.Lstat(path, &st); err != nil {
-		return stamp{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+func statFile(path string) (filestamp.Stamp, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return filestamp.Stamp{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	return stampOf(&st), nil
+	return filestamp.Of(&st), nil
 }
 
 // trust is whom a file may belong to and who may read it.
@@ -48,39 +38,39 @@ type trust struct {
 }
 
 // read reads a whole file that only its owner can read or could have put there.
-func (t trust) read(path string, most int64) ([]byte, stamp, error) {
+func (t trust) read(path string, most int64) ([]byte, filestamp.Stamp, error) {
 	// O_NOFOLLOW: a link could lead to a file that another one controls.
 	// O_NONBLOCK: a pipe with that name must not hold brokerd up.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
-	case errors.Is(err, syscall.ELOOP):
-		return nil, stamp{}, problem("secret-permissions", t.what+" "+path+" is a symbolic link", "put the file itself there", nil)
+	case errors.Is(err, unix.ELOOP):
+		return nil, filestamp.Stamp{}, problem("secret-permissions", t.what+" "+path+" is a symbolic link", "put the file itself there", nil)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, stamp{}, problem("secret-permissions", t.what+" can't be opened by uid "+fmt.Sprint(os.Geteuid()), fmt.Sprintf("give it to the user that it is for: chown %d %s", t.owner, path), err)
+		return nil, filestamp.Stamp{}, problem("secret-permissions", t.what+" can't be opened by uid "+fmt.Sprint(os.Geteuid()), fmt.Sprintf("give it to the user that it is for: chown %d %s", t.owner, path), err)
 	case err != nil:
-		return nil, stamp{}, err
+		return nil, filestamp.Stamp{}, err
 	}
 	defer f.Close()
-	var st syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, stamp{}, err
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, filestamp.Stamp{}, err
 	}
 	if err := errors.Join(t.check(path, &st), t.folder(filepath.Dir(path))); err != nil {
-		return nil, stamp{}, err
+		return nil, filestamp.Stamp{}, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, filestamp.Stamp{}, err
 	}
 	if int64(len(b)) > most {
-		return nil, stamp{}, problem("secret-store", fmt.Sprintf("%s %s is larger than %d bytes", t.what, path, most), "put back the file that Boxmaker wrote", nil)
+		return nil, filestamp.Stamp{}, problem("secret-store", fmt.Sprintf("%s %s is larger than %d bytes", t.what, path, most), "put back the file that Boxmaker wrote", nil)
 	}
-	return b, stampOf(&st), nil
+	return b, filestamp.Of(&st), nil
 }
 
-func (t trust) check(path string, st *syscall.Stat_t) error {
+func (t trust) check(path string, st *unix.Stat_t) error {
 	switch mode := fs.FileMode(st.Mode & 0o7777); {
-	case st.Mode&syscall.S_IFMT != syscall.S_IFREG:
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return problem("secret-permissions", t.what+" "+path+" is not a plain file", "put the file itself there", nil)
 	case int(st.Uid) != t.owner && st.Uid != 0:
 		return problem("secret-permissions", fmt.Sprintf("%s %s belongs to uid %d, and not to uid %d", t.what, path, st.Uid, t.owner), fmt.Sprintf("if it is yours, chown %d %s; else it may be planted: have the secrets replaced", t.owner, path), nil)
@@ -92,8 +82,8 @@ func (t trust) check(path string, st *syscall.Stat_t) error {
 
 // folder refuses a folder in which others could swap the file.
 func (t trust) folder(dir string) error {
-	var st syscall.Stat_t
-	if err := syscall.Stat(dir, &st); err != nil {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if int(st.Uid) != t.owner && st.Uid != 0 && int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {

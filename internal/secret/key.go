@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"boxmaker/internal/config"
+	"boxmaker/internal/filestamp"
 
 	"filippo.io/age"
 )
@@ -57,7 +58,7 @@ func FindKey(getenv func(string) string, file string) Key {
 type identities struct {
 	all   []*age.X25519Identity
 	pass  Text // that the file is encrypted with; empty: none
-	stamp stamp
+	stamp filestamp.Stamp
 
 	unlocked bool // from Key.Unlocked
 }

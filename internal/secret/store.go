@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"boxmaker/internal/config"
+	"boxmaker/internal/filestamp"
 )
 
 // FileName is the store of brokerd in its folder.
@@ -50,7 +51,7 @@ type Store struct {
 
 	mu     sync.Mutex // guards what follows
 	ids    identities
-	stamp  stamp
+	stamp  filestamp.Stamp
 	values map[string]Text
 	past   []Named // every value that was ever there; see All
 }
@@ -95,19 +96,19 @@ func (s *Store) fresh() error {
 }
 
 // load reads store and key; last is the key as it was the last time.
-func (c Config) load(last identities) (map[string]Text, identities, stamp, error) {
+func (c Config) load(last identities) (map[string]Text, identities, filestamp.Stamp, error) {
 	t := trust{what: "the store of the secrets", owner: c.owner(), mode: 0o600}
 	b, st, err := t.read(c.path(), 2*maxPlain)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, identities{}, stamp{}, problem("secret-store", "the store of the secrets "+c.path()+" is not there", "bxctl init makes an empty one", fs.ErrNotExist)
+		return nil, identities{}, filestamp.Stamp{}, problem("secret-store", "the store of the secrets "+c.path()+" is not there", "bxctl init makes an empty one", fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, identities{}, stamp{}, err
+		return nil, identities{}, filestamp.Stamp{}, err
 	}
 	ids := last
 	if kst, kerr := statFile(c.Key.File); kerr != nil || kst != last.stamp || last.all == nil {
 		if ids, err = c.Key.open(c.owner(), last.pass); err != nil {
-			return nil, identities{}, stamp{}, err
+			return nil, identities{}, filestamp.Stamp{}, err
 		}
 	}
 	plain, err := ids.unseal(b)
@@ -115,14 +116,14 @@ func (c Config) load(last identities) (map[string]Text, identities, stamp, error
 		err = &config.Error{What: "the key of the secrets, which is encrypted with a passphrase, is another one since Boxmaker was started", Do: "start Boxmaker again, which asks for the passphrase: bxctl down, then bxctl up", Runbook: "secret-passphrase", Err: ErrWrongKey}
 	}
 	if errors.Is(err, ErrWrongKey) {
-		return nil, identities{}, stamp{}, err
+		return nil, identities{}, filestamp.Stamp{}, err
 	}
 	var values map[string]Text
 	if err == nil {
 		values, err = decode(plain)
 	}
 	if err != nil {
-		return nil, identities{}, stamp{}, problem("secret-store", "the store of the secrets "+c.path()+" is damaged", "put it back from a copy, or move it away, run bxctl init, and set the secrets again", err)
+		return nil, identities{}, filestamp.Stamp{}, problem("secret-store", "the store of the secrets "+c.path()+" is damaged", "put it back from a copy, or move it away, run bxctl init, and set the secrets again", err)
 	}
 	return values, ids, st, nil
 }

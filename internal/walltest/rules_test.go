@@ -38,7 +38,7 @@ var (
 var links = map[string]rule{
 	"bxctl": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, cobra, terminal, ageModule, noteModule),
-		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "chain", "checkpoint", "grant", "tool"},
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "chain", "checkpoint", "grant", "tool", "filestamp"},
 	},
 	"loopd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
@@ -47,7 +47,7 @@ var links = map[string]rule{
 	"brokerd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync, ageModule, noteModule),
 		shared: []string{
-			"proto", "strict", "frame", "ipc", "durable", "appendlog", "chain", "checkpoint", "config", "daemon", "secret", "grant", "tool", "proxyreq",
+			"proto", "strict", "frame", "ipc", "durable", "appendlog", "chain", "checkpoint", "config", "daemon", "secret", "grant", "tool", "proxyreq", "filestamp",
 		},
 	},
 	"egressd": {
@@ -57,7 +57,7 @@ var links = map[string]rule{
 	"inferproxy": {},
 	"runnerd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
-		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon"},
+		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "filestamp"},
 	},
 	"toolkit": { // inside the containers
 		modules: slices.Concat(jsonModule, []string{"golang.org/x/sys", "github.com/aymanbagabas/go-udiff"}),

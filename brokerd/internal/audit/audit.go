@@ -24,6 +24,7 @@ import (
 
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/chain"
+	"boxmaker/internal/filestamp"
 	"boxmaker/internal/proto"
 )
 
@@ -64,7 +65,7 @@ type Log struct {
 	err  error      // why nothing more can be appended
 	file month
 	name string
-	seen stamp // of the file, as this program left it
+	seen filestamp.Stamp // of the file, as this program left it
 	walk chain.Walker
 
 	note    note

@@ -10,6 +10,7 @@ import (
 
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/chain"
+	"boxmaker/internal/filestamp"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,7 @@ type disk interface {
 	files() ([]string, error)
 	scan(name string, visit func(int64, []byte) error) (appendlog.Recovery, error)
 	open(name string, visit func(int64, []byte) error) (month, appendlog.Recovery, error)
-	stamp(name string) (stamp, error)
+	stamp(name string) (filestamp.Stamp, error)
 }
 
 // A month is one file.

@@ -4,36 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/chain"
+	"boxmaker/internal/filestamp"
 )
 
-// A stamp tells one state of a file from another.
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime syscall.Timespec
-}
-
-func (d rootDisk) stamp(name string) (stamp, error) {
+func (d rootDisk) stamp(name string) (filestamp.Stamp, error) {
 	fi, err := d.root.Lstat(name)
 	if err != nil {
-		return stamp{}, err
+		return filestamp.Stamp{}, err
 	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
+	st, ok := filestamp.OfInfo(fi)
 	if !ok {
-		return stamp{}, fmt.Errorf("no such status: %w", errors.ErrUnsupported)
+		return st, fmt.Errorf("no such status: %w", errors.ErrUnsupported)
 	}
-	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
+	return st, nil
 }
 
 // mark remembers how this program left the newest file, which must have grown by
 // so many bytes. Precondition: mu is held, or nobody else has the log.
 func (l *Log) mark(grown int64) error {
 	now, err := l.disk.stamp(l.name)
-	if err == nil && grown > 0 && now.size != l.seen.size+grown {
+	if err == nil && grown > 0 && now.Size() != l.seen.Size()+grown {
 		err = &chain.Fault{What: chain.Changed, File: l.name, N: l.walk.Head().N, Text: "it was changed just when brokerd wrote a record"}
 	}
 	l.seen = now
@@ -55,7 +48,7 @@ func (l *Log) untouched() error {
 		fault.What, fault.Text = chain.Missing, "it was removed, or moved away"
 	case err != nil:
 		return l.fail(err)
-	case now.dev == l.seen.dev && now.ino == l.seen.ino:
+	case now.SameFile(l.seen):
 		head := l.walk.Head()
 		rep, err := chain.Verify(chain.Config{Root: l.root, Anchors: []chain.Anchor{{AuditHead: head, From: "brokerd"}}})
 		switch {

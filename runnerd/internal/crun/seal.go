@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 
+	"boxmaker/internal/filestamp"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -19,15 +21,8 @@ type program struct {
 	path string
 
 	mu     sync.Mutex // guards what follows
-	of     stamp
+	of     filestamp.Stamp
 	sealed string // path of the copy, for a child of this process; empty: the file itself is started
-}
-
-// A stamp tells one state of a file from another.
-type stamp struct {
-	dev, ino    uint64
-	size, mtime int64
-	ctime       int64
 }
 
 // seals are those that crun looks for; no more and no less.
@@ -45,8 +40,7 @@ func (p *program) current() string {
 	if err := unix.Stat(p.path, &st); err != nil {
 		return p.path // whose start will say so
 	}
-	now := stamp{st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
-	if now != p.of {
+	if now := filestamp.Of(&st); now != p.of {
 		// A former copy stays: a start may be about to use it, and a new runtime
 		// comes seldom.
 		p.of, p.sealed = now, ""
