@@ -21,7 +21,7 @@ type entry struct {
 	before  <-chan struct{}  // closed when the call that was let in before is decided on
 	decided chan struct{}    // closed when this one is
 
-	now     *work // the effect that is under way and takes its time
+	work    *work // the effect that is under way and takes its time
 	state   calls.State
 	stop    proto.Code      // state.Stop as it was when the effect began
 	facts   policy.Facts    // what was decided on
@@ -131,7 +131,10 @@ func (d *Driver) end(e *entry, err error) {
 	if err != nil {
 		d.fail(err)
 	}
-	e.interrupt()
+	if e.work != nil {
+		e.work.cancel(errInterrupted)
+		e.over()
+	}
 	d.mu.Lock()
 	delete(d.live, e.call.ID)
 	d.mu.Unlock()
@@ -142,12 +145,11 @@ func (d *Driver) end(e *entry, err error) {
 	})
 }
 
-// interrupt ends what is under way, and waits for that.
-func (e *entry) interrupt() {
-	if e.now != nil {
-		e.now.cancel(errInterrupted)
-		<-e.now.done
-		e.now = nil
+// over waits for what is under way, which was interrupted.
+func (e *entry) over() {
+	if e.work != nil {
+		<-e.work.done
+		e.work = nil
 	}
 }
 
@@ -156,9 +158,9 @@ func (d *Driver) follow(e *entry) error {
 	for {
 		var ev calls.Event
 		select {
-		case got := <-e.now.done:
-			e.now.cancel(nil)
-			e.now = nil
+		case got := <-e.work.done:
+			e.work.cancel(nil)
+			e.work = nil
 			if got.err != nil {
 				return got.err
 			}
@@ -185,8 +187,8 @@ func (d *Driver) advance(e *entry, ev calls.Event) (more bool, err error) {
 		for _, f := range effects {
 			switch f := f.(type) {
 			case calls.Interrupt:
-				if e.now != nil {
-					e.now.cancel(errInterrupted)
+				if e.work != nil {
+					e.work.cancel(errInterrupted)
 				}
 			case calls.Make:
 				d.make(e, f)
@@ -195,7 +197,7 @@ func (d *Driver) advance(e *entry, ev calls.Event) (more bool, err error) {
 			case calls.Preview, calls.Wait, calls.Run:
 				d.begin(e, f)
 			default:
-				got, err := d.now(e, f)
+				got, err := d.write(e, f)
 				if err != nil {
 					return false, err
 				}
@@ -209,13 +211,10 @@ func (d *Driver) advance(e *entry, ev calls.Event) (more bool, err error) {
 	return true, nil
 }
 
-// now carries out an effect that takes no longer than a write. Stops that came
+// write carries out an effect that takes no longer than a write. Stops that came
 // meanwhile were before its end.
-func (d *Driver) now(e *entry, f calls.Effect) ([]calls.Event, error) {
-	if e.now != nil { // only a wait that was interrupted can be under way here
-		<-e.now.done
-		e.now = nil
-	}
+func (d *Driver) write(e *entry, f calls.Effect) ([]calls.Event, error) {
+	e.over()
 	e.stop = e.state.Stop
 	ev, err := d.do(d.ctx, e, f)
 	if err != nil {
@@ -234,12 +233,10 @@ func (d *Driver) now(e *entry, f calls.Effect) ([]calls.Event, error) {
 
 // begin starts an effect. It may read and write the entry until it is done.
 func (d *Driver) begin(e *entry, f calls.Effect) {
-	if e.now != nil {
-		<-e.now.done
-	}
+	e.over()
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	w := &work{cancel: cancel, done: make(chan did, 1)}
-	e.now, e.stop = w, e.state.Stop
+	e.work, e.stop = w, e.state.Stop
 	go func() {
 		ev, err := d.do(ctx, e, f)
 		w.done <- did{ev, err}
