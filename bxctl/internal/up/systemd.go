@@ -23,7 +23,7 @@ const UnitPrefix = "boxmaker-"
 
 // Names lists the roles that up can run, and up itself.
 func Names() []string {
-	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd, roleBroker, roleRunner, roleEgress}
+	return []string{"up", rolePractice, roleLlama, roleProxy, roleLoopd, roleBroker, roleRunner, roleEgress, roleGateway}
 }
 
 // Systemctl is the command that steers the units, for this user.
