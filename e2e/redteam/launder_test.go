@@ -153,6 +153,10 @@ func taintLaundering() family {
 						r.t.Fatal(err)
 					}
 					w.Close()
+					r.WaitUntil("it was let in", func() bool { // to ask of it before would shut it out
+						_, err := r.decision("left-1/1/1/0")
+						return err == nil
+					})
 					r.WaitUntil("it has ended", func() bool {
 						m, err := r.broker(&proto.Fate{ID: "left-1/1/1/0"}, nil)
 						_, ok := m.(*proto.CallResult)
