@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,6 +41,15 @@ and work when nothing runs, except anchor.`,
 	return c
 }
 
+// verdicts are the words that a record can be chosen by.
+const verdicts = "allow, ask, deny, approved, denied, expired, withdrawn, ok, failed, unknown, halted, resumed, limited"
+
+func kinds() string {
+	all := proto.AuditKinds()
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
 // wanted are the flags that choose records.
 type wanted struct{ session, tool, call, verdict, kind, since, until, last string }
 
@@ -47,8 +57,8 @@ func (w *wanted) flags(c *cobra.Command, last string) {
 	c.Flags().StringVar(&w.session, "session", "", "only of the session with this `id`")
 	c.Flags().StringVar(&w.tool, "tool", "", "only of the tool with this `name`")
 	c.Flags().StringVar(&w.call, "call", "", "only of the call with this `id`")
-	c.Flags().StringVar(&w.verdict, "verdict", "", "only with this `word`: allow, ask, deny, approved, denied, expired, withdrawn, ok, failed, unknown")
-	c.Flags().StringVar(&w.kind, "kind", "", "only of this `kind`: start, decision, approval, outcome, recovered, checkpoint, halt")
+	c.Flags().StringVar(&w.verdict, "verdict", "", "only with this `word`: "+verdicts)
+	c.Flags().StringVar(&w.kind, "kind", "", "only of this `kind`: "+kinds())
 	c.Flags().StringVar(&w.since, "since", "", "only since then: how long ago (15m, 2h, 3d), or a `time`")
 	c.Flags().StringVar(&w.until, "until", "", "only before this `time`")
 	c.Flags().StringVarP(&w.last, "lines", "n", last, "how many records: a `number`, or all")
@@ -60,11 +70,19 @@ func (w *wanted) query(c *cobra.Command, now time.Time) (audit.Query, error) {
 	if q.Last, err = lastLines(w.last); err != nil {
 		return q, usage(err, "see "+c.CommandPath()+" --help")
 	}
-	for text, into := range map[string]*time.Time{w.since: &q.Since, w.until: &q.Until} {
-		if text == "" {
+	for _, one := range []struct{ flag, word, known string }{{"kind", w.kind, kinds()}, {"verdict", w.verdict, verdicts}} {
+		if one.word != "" && !slices.Contains(strings.Split(one.known, ", "), one.word) {
+			return q, usage(fmt.Errorf("--%s is %q", one.flag, one.word), "it must be one of "+one.known)
+		}
+	}
+	for _, one := range []struct {
+		text string
+		into *time.Time
+	}{{w.since, &q.Since}, {w.until, &q.Until}} {
+		if one.text == "" {
 			continue
 		}
-		if *into, err = logs.ParseSince(text, now); err != nil {
+		if *one.into, err = logs.ParseSince(one.text, now); err != nil {
 			return q, usage(err, "")
 		}
 	}
@@ -217,7 +235,7 @@ To keep a log that still can be verified, copy the folder audit/ itself.`,
 		}
 		out := audit.NewWriter(format, a.env.Stdout, a.env.Now().Location())
 		if out == nil {
-			return usage(fmt.Errorf("--format is %q", format), "it must be "+strings.Join(audit.Forms(), ", "))
+			return usage(fmt.Errorf("--format is %q", format), "it must be jsonl, csv or md")
 		}
 		err = audit.At(a.layout).Each(c.Context(), q, nil, out.Write)
 		if closing := out.Close(); err == nil {

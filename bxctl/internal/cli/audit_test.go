@@ -80,7 +80,7 @@ func TestAudit(t *testing.T) {
 		{"export", 0, `{"v":1,"n":0,`, ""},
 		{"export --format csv --tool read_file", 0, "\n1,2026-01-02T03:00:00Z,decision,allow,", ""},
 		{"export --format md", 0, "# Audit log\n", ""},
-		{"export --format pdf", 2, "", "it must be jsonl, csv, md"},
+		{"export --format pdf", 2, "", "it must be jsonl, csv or md"},
 		{"anchor", 3, "", "(see runbook: brokerd-away)"},
 		{"", 0, "verify", ""},
 		{"forget", 2, "", "no command"},

@@ -24,7 +24,7 @@ func askHidden(question string) (string, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return "", &fault.Fault{
-			Code: fault.Usage, What: "the key of the secrets is encrypted with a passphrase, and there is no terminal to ask for it", Means: "nothing was done",
+			Code: fault.Usage, What: "there is no terminal to ask for the passphrase of the secrets' key", Means: "nothing was done",
 			Do: "run it in a terminal; bxctl up also takes --passphrase-file FILE", Key: "secret-passphrase",
 		}
 	}
