@@ -214,6 +214,36 @@ func TestLastLine(t *testing.T) {
 	}
 }
 
+func TestLastOf(t *testing.T) {
+	root, dir := tempRoot(t)
+	three := numbered(0, 3)
+	bad := sealed(three...)
+	bad[len(sealed(three[0]))+4] ^= 1 // in the second line
+	for _, tc := range []struct {
+		name    string
+		file    []byte
+		wanted  string
+		corrupt bool
+	}{
+		{"the first", sealed(three...), three[0], false},
+		{"the first behind a torn end", append(sealed(three...), `{"i":`...), three[0], false},
+		{"none", sealed(three[1:]...), "", false},
+		{"before damage", bad, "", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			write(t, dir, "a", tc.file)
+			got, err := LastOf(root, "a", func(line []byte) (bool, error) { return string(line) == three[0], nil })
+			if string(got) != tc.wanted || errors.Is(err, ErrCorrupt) != tc.corrupt {
+				t.Errorf("%.40q, %v", got, err)
+			}
+		})
+	}
+	no := errors.New("no")
+	if _, err := LastOf(root, "a", func([]byte) (bool, error) { return false, no }); !errors.Is(err, no) {
+		t.Error(err)
+	}
+}
+
 // TestOpenStreams: what Open allocates does not grow with the file.
 func TestOpenStreams(t *testing.T) {
 	root, dir := tempRoot(t)

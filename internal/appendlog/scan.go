@@ -136,31 +136,36 @@ func Scan(root *os.Root, name string, visit func(n int64, line []byte) error) (R
 // if there is none. It reads from the end, so its cost does not grow with the
 // file; lines before the last are not checked. It takes no lock.
 func LastLine(root *os.Root, name string) ([]byte, error) {
+	return LastOf(root, name, func([]byte) (bool, error) { return true, nil })
+}
+
+// LastOf is LastLine for the last of the lines that are wanted.
+func LastOf(root *os.Root, name string, want func(line []byte) (bool, error)) ([]byte, error) {
 	f, size, err := openRead(root, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// Two tries: what follows the last line break, or a last line that is torn
-	// inside, is passed over. A second bad line is damage.
-	end := size
-	for range 2 {
-		if end == 0 {
-			return nil, nil
-		}
+	// What follows the last line break, or a last line that is torn inside, is
+	// passed over. A second bad line is damage.
+	end, bad := size, 0
+	for end > 0 {
 		raw, err := rawBefore(f, end)
 		if err != nil {
 			return nil, ownerError("read", name, err)
 		}
-		if line, ok := unsealWhole(raw); ok {
-			return line, nil
+		line, good := unsealWhole(raw)
+		if good {
+			bad = 1 // none may follow
+			if ok, err := want(line); ok || err != nil {
+				return line, err
+			}
+		} else if bad++; bad > 1 {
+			return nil, fmt.Errorf("log %s: %w: no good line at its end (see runbook: log-damaged)", name, ErrCorrupt)
 		}
 		end -= int64(len(raw))
 	}
-	if end == 0 {
-		return nil, nil
-	}
-	return nil, fmt.Errorf("log %s: %w: no good line at its end (see runbook: log-damaged)", name, ErrCorrupt)
+	return nil, nil
 }
 
 // rawBefore returns the bytes of the line that ends at end, its line break

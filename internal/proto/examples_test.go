@@ -36,6 +36,7 @@ func loopRequests() []example[Message] {
 		{&ListSessions{Prefix: "chat-", Limit: 20}, &ListSessions{}},
 		{&GetSession{Session: "heartbeat"}, &GetSession{Session: "s"}},
 		{&GetStatus{}, &GetStatus{}},
+		{&Delivery{Session: "mm-abcdefghijklmnopqrstuvwxyz", Key: "Zm9vYmFyYmF6cXV4"}, &Delivery{Session: "s", Key: "k"}},
 	}
 }
 
@@ -79,6 +80,7 @@ func loopEvents() []example[Message] {
 			},
 			&Status{State: "starting", Since: exTime},
 		},
+		{&Noted{}, &Noted{}},
 	}
 }
 
@@ -149,6 +151,7 @@ func recordExamples() []example[Record] {
 			&TurnEnd{Origin: "o-Zx81_q", Outcome: TurnContextFull, Text: "The context is full.", Runbook: "context-full", Queued: 1},
 			&TurnEnd{Origin: "o", Outcome: TurnAnswered},
 		},
+		{&Delivered{Key: "Zm9vYmFyYmF6cXV4"}, &Delivered{Key: "k"}},
 		{&Recovered{Bytes: 17, File: "1.jsonl.torn-4096"}, &Recovered{}},
 	}
 }

@@ -13,6 +13,7 @@ var LoopRequests = union("loop request",
 	func() Message { return new(ListSessions) },
 	func() Message { return new(GetSession) },
 	func() Message { return new(GetStatus) },
+	func() Message { return new(Delivery) },
 )
 
 // LoopEvents is what loopd may send back.
@@ -33,13 +34,14 @@ var LoopEvents = union("loop event",
 	func() Message { return new(SessionList) },
 	func() Message { return new(SessionDetail) },
 	func() Message { return new(Status) },
+	func() Message { return new(Noted) },
 )
 
 // Terminal reports whether m ends the stream of its request. Only a [Watch] that
 // follows goes on after the [Done] of a turn.
 func Terminal(m Message) bool {
 	switch m.(type) {
-	case *Done, *Error, *Stopped, *SessionList, *SessionDetail, *Status:
+	case *Done, *Error, *Stopped, *SessionList, *SessionDetail, *Status, *Noted:
 		return true
 	default:
 		return false
@@ -86,6 +88,13 @@ type GetSession struct {
 
 // GetStatus asks loopd for its state.
 type GetStatus struct{}
+
+// Delivery says that the answer to a message is in the owner's chat, under a key of
+// gatewayd's. It may come twice. Answered with [Noted] once it is in the session's log.
+type Delivery struct {
+	Session string `json:"session"`
+	Key     string `json:"key"`
+}
 
 // Accepted says that the message is on disk.
 type Accepted struct {
@@ -294,6 +303,7 @@ func (*Stop) Tag() string          { return "stop" }
 func (*ListSessions) Tag() string  { return "sessions" }
 func (*GetSession) Tag() string    { return "session" }
 func (*GetStatus) Tag() string     { return "status" }
+func (*Delivery) Tag() string      { return "delivered" }
 func (*Accepted) Tag() string      { return "accepted" }
 func (*Past) Tag() string          { return "past" }
 func (*Waiting) Tag() string       { return "waiting" }

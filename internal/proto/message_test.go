@@ -37,7 +37,7 @@ func TestUnionsAreClosed(t *testing.T) {
 	if m := LoopRequests.New("done"); m != nil {
 		t.Errorf("New gave %v", m)
 	}
-	if n := len(LoopEvents.Tags()); n != 16 {
+	if n := len(LoopEvents.Tags()); n != 17 {
 		t.Errorf("%d tags", n)
 	}
 }
@@ -203,6 +203,8 @@ func TestAuthorityValidation(t *testing.T) {
 		{"launch for no call", &Launch{Entry: "t", Userland: UserlandNone}},
 		{"launch of no tool", &Launch{Call: good, Entry: "../t", Userland: UserlandNone}},
 		{"userland", &Launch{Call: good, Entry: "t", Userland: "all"}},
+		{"delivery without a key", &Delivery{Session: "s"}},
+		{"delivery for no session", &Delivery{Key: "k"}},
 		{"negative limit of a launch", &Launch{Call: good, Entry: "t", Userland: UserlandNone, Limits: Limits{PIDs: -1}}},
 		{"end reason", &Ended{Reason: "bored"}},
 		{"negative time", &Ended{Reason: EndExit, MS: -1}},
@@ -224,7 +226,7 @@ func TestAuthorityValidation(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	terminal := []string{"done", "error", "stopped", "sessions", "session", "status"}
+	terminal := []string{"done", "error", "stopped", "sessions", "session", "status", "noted"}
 	for _, tag := range LoopEvents.Tags() {
 		if got := Terminal(LoopEvents.New(tag)); got != slices.Contains(terminal, tag) {
 			t.Errorf("%s: %v", tag, got)

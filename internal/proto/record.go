@@ -122,6 +122,12 @@ type TurnEnd struct {
 	Queued  int         `json:"queued,omitzero"` // messages that still wait
 }
 
+// Delivered says that the answer of a turn is in the owner's chat. It may stand there
+// twice, after a crash.
+type Delivered struct {
+	Key string `json:"key"` // of gatewayd's queue
+}
+
 // Recovered says that opening the log found an unfinished line and cut it off.
 type Recovered struct {
 	Bytes int64  `json:"bytes"`
@@ -139,6 +145,7 @@ var records = map[string]func() Record{
 	"incomplete": func() Record { return new(Incomplete) },
 	"stopped":    func() Record { return new(StopAsked) },
 	"turn":       func() Record { return new(TurnEnd) },
+	"delivered":  func() Record { return new(Delivered) },
 	"recovered":  func() Record { return new(Recovered) },
 }
 
@@ -213,6 +220,9 @@ func (r *TurnEnd) Validate() error {
 	return errors.Join(CheckToken(r.Origin), r.Outcome.Validate(), nonNegative(int64(r.Queued)))
 }
 
+// Validate checks the key.
+func (r *Delivered) Validate() error { return CheckToken(r.Key) }
+
 // Validate checks the size.
 func (r *Recovered) Validate() error { return nonNegative(r.Bytes) }
 
@@ -228,4 +238,5 @@ func (*CallAsked) Kind() string  { return "asked" }
 func (*Incomplete) Kind() string { return "incomplete" }
 func (*StopAsked) Kind() string  { return "stopped" }
 func (*TurnEnd) Kind() string    { return "turn" }
+func (*Delivered) Kind() string  { return "delivered" }
 func (*Recovered) Kind() string  { return "recovered" }

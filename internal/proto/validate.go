@@ -30,6 +30,9 @@ func (m *ListSessions) Validate() error {
 // Validate checks the session id.
 func (m *GetSession) Validate() error { return CheckSession(m.Session) }
 
+// Validate checks the identifiers.
+func (m *Delivery) Validate() error { return errors.Join(CheckSession(m.Session), CheckToken(m.Key)) }
+
 // Validate accepts the only value.
 func (m *GetStatus) Validate() error { return nil }
 

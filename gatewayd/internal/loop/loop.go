@@ -65,6 +65,12 @@ func (c Client) Session(ctx context.Context, id string) (*proto.SessionDetail, e
 	return ask[*proto.SessionDetail](ctx, c, &proto.GetSession{Session: id})
 }
 
+// Delivered has loopd note that the answer to a message was posted under a key.
+func (c Client) Delivered(ctx context.Context, session, key string) error {
+	_, err := ask[*proto.Noted](ctx, c, &proto.Delivery{Session: session, Key: key})
+	return err
+}
+
 func ask[T proto.Message](ctx context.Context, c Client, req proto.Message) (answer T, err error) {
 	m, err := ipc.Ask(ctx, c.Path, proto.LoopEvents, req)
 	if err != nil {

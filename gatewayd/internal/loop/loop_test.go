@@ -72,6 +72,12 @@ func TestQueries(t *testing.T) {
 	if s, err := serve(t, &proto.SessionDetail{Info: proto.SessionInfo{Session: "mm-x", Modified: now}, Turns: 2}).Session(t.Context(), "mm-x"); err != nil || s.Turns != 2 {
 		t.Errorf("%v %v", s, err)
 	}
+	if err := serve(t, &proto.Noted{}).Delivered(t.Context(), "mm-x", "k"); err != nil {
+		t.Error(err)
+	}
+	if err := serve(t, &proto.Error{Code: proto.ErrNoSession, Text: "none"}).Delivered(t.Context(), "mm-x", "k"); err == nil || Again(err) {
+		t.Errorf("%v", err)
+	}
 	if _, err := serve(t, &proto.Stopped{}).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "version-mismatch") {
 		t.Errorf("%v", err)
 	}

@@ -205,6 +205,15 @@ func (a *Agent) Stop(ctx context.Context, id string) (bool, error) {
 	return await(ctx, a, reply)
 }
 
+// Delivered notes that an answer of a session is in the owner's chat. When it
+// returns nil, that is on disk.
+func (a *Agent) Delivered(ctx context.Context, id, key string) error {
+	reply := make(chan error, 1)
+	a.post(id, delivered{key, reply})
+	noted, err := await(ctx, a, reply)
+	return errors.Join(noted, err)
+}
+
 // OpenTurns counts the sessions with a turn.
 func (a *Agent) OpenTurns() int {
 	a.mu.Lock()

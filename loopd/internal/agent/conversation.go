@@ -24,6 +24,11 @@ type (
 	follow struct{ reply chan joined }
 	stop   struct{ reply chan bool }
 	resume struct{}
+	// delivered notes that an answer is in the owner's chat.
+	delivered struct {
+		key   string
+		reply chan error
+	}
 	// asked and finished come from the conversation's own operation.
 	asked    struct{ m *proto.Asked }
 	finished struct {

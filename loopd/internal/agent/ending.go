@@ -59,6 +59,8 @@ func (c *conversation) answerAll(e *proto.Error) {
 			m.reply <- joined{err: e}
 		case stop:
 			m.reply <- false
+		case delivered:
+			m.reply <- e
 		case resume:
 			c.a.cfg.Log.Error("a session cannot go on", "session", c.id, "error", e.Text, "runbook", e.Runbook)
 		}

@@ -31,6 +31,8 @@ func (c *conversation) handle(ctx context.Context, m any) error {
 		return nil
 	case stop:
 		return c.stop(m)
+	case delivered:
+		return c.delivered(m)
 	case resume:
 		return nil // being open is all it takes
 	case asked:
@@ -116,6 +118,20 @@ func (c *conversation) stop(l stop) error {
 		}
 	}
 	l.reply <- running || c.state.Stopped && c.state.Phase != turn.Resting
+	return nil
+}
+
+func (c *conversation) delivered(l delivered) error {
+	if c.log.Epoch() == 0 {
+		l.reply <- NoSession(c.id)
+		return nil
+	}
+	_, err := c.append(&proto.Delivered{Key: l.key})
+	if err != nil {
+		l.reply <- sessionError(c.id, err)
+		return err
+	}
+	l.reply <- nil
 	return nil
 }
 

@@ -128,6 +128,11 @@ func richSession(t *testing.T) (all []place) {
 	}
 	first := r.submit("chat-a", "o3", hangs)
 	r.until(first, is[*proto.Text])
+	for _, key := range []string{"k0", "k0"} { // in the middle of a turn, and again
+		if err := r.agent.Delivered(t.Context(), "chat-a", key); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var queue []*Stream
 	for i, text := range []string{cuts, overflows, "fresh", overflows, "again"} {
 		queue = append(queue, r.submit("chat-a", fmt.Sprint("o", 4+i), text))
@@ -137,6 +142,9 @@ func richSession(t *testing.T) (all []place) {
 	}
 	for _, s := range append(queue, first) {
 		r.done(s)
+	}
+	if err := r.agent.Delivered(t.Context(), "chat-a", "k8"); err != nil {
+		t.Fatal(err)
 	}
 	r.kill()
 	lines := map[int][][]byte{}

@@ -49,6 +49,8 @@ func (s *server) handle(ctx context.Context, req proto.Message, out *ipc.Stream)
 		err = s.list(m, out)
 	case *proto.GetSession:
 		err = s.detail(m.Session, out)
+	case *proto.Delivery:
+		err = s.delivered(ctx, m, out)
 	case *proto.GetStatus:
 		err = out.Send(s.cfg.Status())
 	default:
@@ -143,6 +145,17 @@ func (s *server) stop(ctx context.Context, m *proto.Stop, out *ipc.Stream) error
 		return err
 	}
 	return out.Send(&proto.Stopped{Running: running})
+}
+
+func (s *server) delivered(ctx context.Context, m *proto.Delivery, out *ipc.Stream) error {
+	err := s.exists(m.Session)
+	if err == nil {
+		err = s.cfg.Agent.Delivered(ctx, m.Session, m.Key)
+	}
+	if err != nil {
+		return err
+	}
+	return out.Send(&proto.Noted{})
 }
 
 func (s *server) exists(id string) error {

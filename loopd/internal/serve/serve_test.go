@@ -31,6 +31,7 @@ type house struct {
 	socket string
 	llm    *testkit.Llama
 	agent  *agent.Agent
+	store  *session.Store
 	end    context.CancelFunc
 }
 
@@ -45,7 +46,7 @@ func open(t *testing.T, ready bool) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, socket: filepath.Join(t.TempDir(), "loop.sock"), llm: testkit.NewLlama(t)}
+	h := &house{t: t, store: store, socket: filepath.Join(t.TempDir(), "loop.sock"), llm: testkit.NewLlama(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.end = cancel
 	log := slog.New(slog.DiscardHandler)
@@ -215,6 +216,7 @@ func TestErrorsOfClients(t *testing.T) {
 		{"detail of no session", &proto.GetSession{Session: "chat-none"}, proto.ErrNoSession},
 		{"watch of no session", &proto.Watch{Session: "chat-none"}, proto.ErrNoSession},
 		{"follow of no session", &proto.Watch{Session: "chat-none", Follow: true}, proto.ErrNoSession},
+		{"delivery in no session", &proto.Delivery{Session: "chat-none", Key: "k"}, proto.ErrNoSession},
 		{"empty message", &proto.Submit{Session: "chat-a", Origin: "o1", Surface: proto.SurfaceAsk}, proto.ErrEmptyMessage},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -340,5 +342,22 @@ func TestAnOpenTurnIsSeenInTheList(t *testing.T) {
 	}
 	if fmt.Sprint(tools) != "[assistant clock assistant find_tool]" {
 		t.Error(tools)
+	}
+}
+
+// TestADeliveryIsNoted: it stands in the session's log when it is answered.
+func TestADeliveryIsNoted(t *testing.T) {
+	h := open(t, true)
+	last[*proto.Done](h, h.all(&proto.Submit{Session: "chat-a", Origin: "o1", Text: "hi", Surface: proto.SurfaceMattermost}))
+	last[*proto.Noted](h, h.all(&proto.Delivery{Session: "chat-a", Key: "k1"}))
+	var keys []string
+	err := h.store.Read("chat-a", func(_ int, _ proto.Header, r proto.Record) error {
+		if d, ok := r.(*proto.Delivered); ok {
+			keys = append(keys, d.Key)
+		}
+		return nil
+	})
+	if err != nil || len(keys) != 1 || keys[0] != "k1" {
+		t.Errorf("%q, %v", keys, err)
 	}
 }

@@ -107,13 +107,11 @@ func (s *Store) ids() ([]string, error) {
 	return ids, nil
 }
 
-// rests looks at last records, newest epoch first, until one decides.
+// rests looks at last records, newest epoch first, until one decides. What is no
+// part of a turn decides nothing.
 func (s *Store) rests(id string, newest int) bool {
 	for epoch := newest; epoch > 0; epoch-- {
-		_, r, err := s.last(epochName(id, epoch))
-		if _, ok := r.(*proto.Recovered); ok {
-			r, err = s.beforeRecovery(epochName(id, epoch))
-		}
+		_, r, err := s.last(epochName(id, epoch), "recovered", "delivered")
 		if err != nil {
 			return false
 		}
@@ -129,9 +127,12 @@ func (s *Store) rests(id string, newest int) bool {
 	return true
 }
 
-// last reads the last record of a log.
-func (s *Store) last(name string) (proto.Header, proto.Record, error) {
-	line, err := appendlog.LastLine(s.root, name)
+// last reads the last record of a log, but for those of some kinds.
+func (s *Store) last(name string, but ...string) (proto.Header, proto.Record, error) {
+	line, err := appendlog.LastOf(s.root, name, func(line []byte) (bool, error) {
+		_, kind, err := proto.RecordKind(line)
+		return !slices.Contains(but, kind), err
+	})
 	if err == nil && line == nil {
 		err = errNoBaseline
 	}
@@ -139,24 +140,6 @@ func (s *Store) last(name string) (proto.Header, proto.Record, error) {
 		return proto.Header{}, nil, err
 	}
 	return decodeRecord(line)
-}
-
-// beforeRecovery finds the last record that is not about a recovery. Such logs
-// are rare, so it may walk the file.
-func (s *Store) beforeRecovery(name string) (proto.Record, error) {
-	var keep []byte
-	_, err := appendlog.Scan(s.root, name, func(_ int64, line []byte) error {
-		_, kind, err := proto.RecordKind(line)
-		if err == nil && kind != "recovered" {
-			keep = append(keep[:0], line...)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	_, r, err := decodeRecord(keep)
-	return r, err
 }
 
 // title makes a title of the first message of a session, "" if there is none yet.

@@ -176,6 +176,16 @@ func TestUnfinished(t *testing.T) {
 			c2, _ := open(t, s, "chat-1")
 			c2.Close()
 		}, true},
+		{"an answer that was delivered", func(_ *Store, c *Session, _ string) {
+			appendTo(t, c, &proto.Delivered{Key: "k1"}, &proto.Delivered{Key: "k1"})
+		}, false},
+		{"an answer that was delivered in a turn", func(_ *Store, c *Session, _ string) {
+			appendTo(t, c, user("o2", "x"), &proto.Delivered{Key: "k1"})
+		}, true},
+		{"an answer that was delivered in a new epoch", func(_ *Store, c *Session, _ string) {
+			startEpoch(t, c, baseline("x"))
+			appendTo(t, c, &proto.Delivered{Key: "k1"})
+		}, false},
 		{"a torn end after a turn's end", func(_ *Store, c *Session, dir string) {
 			c.Close()
 			torn(dir, "chat-1")

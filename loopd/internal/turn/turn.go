@@ -93,7 +93,7 @@ func Next(s State, epoch int, n int64, r proto.Record) (State, Action, error) {
 		if s.Phase != Calling {
 			err = ErrOrder
 		}
-	case *proto.Queued, *proto.Recovered:
+	case *proto.Queued, *proto.Recovered, *proto.Delivered:
 		// The queue is the session's; neither changes a turn.
 	default:
 		err = fmt.Errorf("turn: no rule for record %T", r)
