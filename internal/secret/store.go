@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -19,6 +20,7 @@ const FileName = "brokerd.age"
 // Config says where a store is.
 type Config struct {
 	Dir   string // folder of the store
+	File  string // name of the store in it; "": FileName
 	Key   Key
 	Owner int // uid whose files store and key are; 0 or less: that of this process
 
@@ -36,7 +38,7 @@ func (c Config) owner() int {
 	return os.Geteuid()
 }
 
-func (c Config) path() string { return filepath.Join(c.Dir, FileName) }
+func (c Config) path() string { return filepath.Join(c.Dir, cmp.Or(c.File, FileName)) }
 
 // A Named is one secret.
 type Named struct {

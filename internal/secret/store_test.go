@@ -205,3 +205,16 @@ func TestRotate(t *testing.T) {
 		}
 	}
 }
+
+// Two programs may keep a store each in one folder, with a key each.
+func TestFileOfItsOwn(t *testing.T) {
+	k := newKit(t).create()
+	other := k
+	other.cfg.File, other.cfg.Key.File = "gatewayd.age", filepath.Join(filepath.Dir(k.cfg.Key.File), "gatewayd.key")
+	other.create()
+	k.must(other.open().Set("token", NewText("a-good-value")))
+	other.wants(other.open(), "token", "a-good-value")
+	if _, err := k.open().Get("token"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the first store has it too: %v", err)
+	}
+}
