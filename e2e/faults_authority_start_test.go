@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"boxmaker/e2e/stack"
 	"boxmaker/internal/proto"
 
 	"golang.org/x/sys/unix"
@@ -175,4 +177,45 @@ func TestFault_Authority_LogLocked(t *testing.T) {
 	w.Up()
 	w.works()
 	w.whole()
+}
+
+// As root each part runs as a user of its own. A home that they cannot reach is
+// refused with its mend before anything is made there, and so is one that was
+// closed later; once it is open, all works.
+func TestHomeOutOfReach(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT ROOT: the parts run as the user that starts them")
+	}
+	s := stack.New(t)
+	fine := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fine(os.Chmod(s.Home, 0o711))
+	closed := filepath.Join(s.Home, "closed")
+	fine(os.Mkdir(closed, 0o700))
+	home := filepath.Join(closed, "home")
+	refused := func(command ...string) {
+		t.Helper()
+		r := s.Bxctl("", append([]string{"--home", home}, command...)...)
+		if r.Code == 0 || !strings.Contains(r.Stderr, "chmod o+x "+closed) || !strings.Contains(r.Stderr, "(see runbook: home-out-of-reach)") {
+			t.Errorf("%v: %d: %s", command, r.Code, r.Stderr)
+		}
+	}
+	refused("init")
+	if all, err := os.ReadDir(closed); err != nil || len(all) > 0 {
+		t.Errorf("there is %v in the folder, %v", all, err)
+	}
+	fine(os.Chmod(closed, 0o711))
+	s.Must("", "--home", home, "init")
+	fine(os.Chmod(closed, 0o700))
+	refused("up", "--detach")
+	fine(os.Chmod(closed, 0o711))
+	s.Must("", "--home", home, "up", "--detach")
+	if said := s.Must("read the file welcome.md", "--home", home, "ask"); !strings.Contains(said, "workspace") {
+		t.Errorf("the answer is %q", said)
+	}
+	s.Must("", "--home", home, "down")
 }

@@ -9,6 +9,7 @@
 
 need tmux
 terminal_dir=$(mktemp -d /tmp/bx-XXXXXX)
+chmod o+x "$terminal_dir" # as root, each part runs as a user of its own
 terminal_home=$terminal_dir/boxmaker
 terminal_end() {
 	BOXMAKER_HOME=$terminal_home "$PWD/bin/bxctl" down >/dev/null 2>&1 || :

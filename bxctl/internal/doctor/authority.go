@@ -13,7 +13,7 @@ import (
 	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
-	"boxmaker/bxctl/internal/up"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/internal/config"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
@@ -142,7 +142,7 @@ func (x *exam) grantedPath(id, path string, mode uint32, seen map[string]bool) {
 // mayUse asks the kernel for a uid, which is this program's own unless it is root.
 func (x *exam) mayUse(path string, uid, mode uint32) error {
 	if x.Root() {
-		return up.MayUse(path, uid, mode)
+		return reach.MayUse(path, uid, mode)
 	}
 	return unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
 }

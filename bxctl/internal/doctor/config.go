@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
 
@@ -223,7 +224,7 @@ func (x *exam) reach(path string, uid, mode uint32) {
 		x.ok(path, "is there")
 		return
 	}
-	if err := up.MayUse(path, uid, mode); err != nil {
+	if err := reach.MayUse(path, uid, mode); err != nil {
 		x.add(Finding{
 			Looked: path, Verdict: Fail, Runbook: "llama-out-of-reach",
 			Detail: fmt.Sprintf("uid %d, which llama-server gets, may not use it: %v", uid, err),
@@ -312,7 +313,7 @@ func (x *exam) proxySocket(a setup.Address) {
 		return
 	}
 	uid := x.uidOf("inferproxy")
-	if err := up.MayUse(filepath.Dir(a.Path), uid, unix.X_OK); err != nil {
+	if err := reach.MayUse(filepath.Dir(a.Path), uid, unix.X_OK); err != nil {
 		x.add(Finding{
 			Looked: a.Path, Verdict: Fail, Runbook: "upstream-socket-closed",
 			Detail: fmt.Sprintf("inferproxy (uid %d) may not enter the socket's folder: %v", uid, err),

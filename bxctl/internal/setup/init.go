@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/internal/config"
 	"boxmaker/internal/durable"
 )
@@ -176,6 +177,11 @@ func (j Job) choose(name, text string) (string, []string) {
 
 // check refuses a choice that cannot work, before anything is written.
 func (j *Job) check() error {
+	if _, err := os.Lstat(filepath.Join(j.Layout.Config, FileBxctl)); errors.Is(err, fs.ErrNotExist) {
+		if err := reach.Home(j.Layout.Home, DefaultSettings().UID("brokerd")); err != nil {
+			return err
+		}
+	}
 	switch j.Choice.Kind {
 	case Upstream:
 		_, err := ParseUpstream(j.Choice.Upstream)

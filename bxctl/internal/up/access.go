@@ -2,40 +2,16 @@ package up
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"syscall"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/reach"
 
 	"golang.org/x/sys/unix"
 )
-
-// mayUse asks the kernel whether a user without other groups may use path, on
-// a thread that takes that user's place for file access and is then thrown away.
-// mode is unix.R_OK, W_OK, X_OK or several.
-func mayUse(path string, uid uint32, mode uint32) error {
-	answer := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		_, _, no := syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0)
-		_, gidErr := unix.SetfsgidRetGid(int(uid))
-		_, uidErr := unix.SetfsuidRetUid(int(uid))
-		err := errors.Join(gidErr, uidErr)
-		if no != 0 {
-			err = no
-		}
-		if err == nil {
-			err = unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS)
-		}
-		answer <- err
-	}()
-	return <-answer
-}
 
 // openSocket lets a user connect to the socket of a server that another user
 // runs, with an entry in the socket's access list: bxctl up runs as root, and its
@@ -46,16 +22,16 @@ func openSocket(path string, uid uint32) (changed bool, err error) {
 	if err != nil || st.Mode().Type() != fs.ModeSocket {
 		return false, nil //nolint:nilerr // not there yet; what else it is, inferproxy will tell
 	}
-	if mayUse(path, uid, unix.W_OK) == nil {
+	if reach.MayUse(path, uid, unix.W_OK) == nil {
 		return false, nil
 	}
-	if err := mayUse(filepath.Dir(path), uid, unix.X_OK); err != nil {
+	if err := reach.MayUse(filepath.Dir(path), uid, unix.X_OK); err != nil {
 		return false, closedSocket(path, uid, fmt.Errorf("its folder: %w", err))
 	}
 	if err := unix.Setxattr(path, "system.posix_acl_access", accessList(st.Mode().Perm(), uid), 0); err != nil {
 		return false, closedSocket(path, uid, err)
 	}
-	if err := mayUse(path, uid, unix.W_OK); err != nil {
+	if err := reach.MayUse(path, uid, unix.W_OK); err != nil {
 		return true, closedSocket(path, uid, err)
 	}
 	return true, nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/reach"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,7 @@ func TestOpenSocket(t *testing.T) {
 	if changed, err := openSocket(path, 62101); changed || err != nil {
 		t.Errorf("a second time: %v, %v", changed, err)
 	}
-	if mayUse(path, 62101, unix.W_OK) != nil || mayUse(path, 62102, unix.W_OK) == nil {
+	if reach.MayUse(path, 62101, unix.W_OK) != nil || reach.MayUse(path, 62102, unix.W_OK) == nil {
 		t.Error("the wrong one may use it")
 	}
 }

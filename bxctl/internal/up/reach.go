@@ -2,35 +2,12 @@ package up
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"boxmaker/bxctl/internal/fault"
-	"boxmaker/bxctl/internal/setup"
+	"boxmaker/bxctl/internal/reach"
 
 	"golang.org/x/sys/unix"
 )
-
-// passable checks, as root, that tools can pass through the folders above the
-// home, to the workspace. The home itself is up's to open.
-func passable(home string, s setup.Settings) error {
-	if os.Geteuid() != 0 || !s.Tools.Enabled {
-		return nil
-	}
-	uid := s.UID(roleRunner)
-	for dir := filepath.Dir(home); ; dir = filepath.Dir(dir) {
-		if err := mayUse(dir, uid, unix.X_OK); err != nil {
-			return &fault.Fault{
-				What: fmt.Sprintf("tools, which run as uid %d, can't pass through %s", uid, dir), Err: err,
-				Means: "as root, no tool runs as root, and the workspace is out of their reach there",
-				Do:    "chmod o+x " + dir + " (that lets nobody list it), or use a home in an open place, such as /var/lib/boxmaker", Key: "home-out-of-reach",
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-	}
-}
 
 // reachable checks that llama-server can be run, and its model be read, by the
 // uid that it will have.
@@ -40,7 +17,7 @@ func (in Input) reachable(program, model string) error {
 		return nil
 	}
 	for path, mode := range map[string]uint32{program: unix.R_OK | unix.X_OK, model: unix.R_OK} {
-		if err := mayUse(path, uid, mode); err != nil {
+		if err := reach.MayUse(path, uid, mode); err != nil {
 			return &fault.Fault{
 				Code: fault.Usage, What: path + " is out of reach for llama-server", Err: err,
 				Means: fmt.Sprintf("as root, bxctl up runs llama-server under the uid %d", uid),

@@ -19,6 +19,7 @@ import (
 	"boxmaker/bxctl/internal/loop"
 	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/report"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
@@ -185,6 +186,11 @@ func (s *session) run(ctx context.Context) error {
 	for _, name := range reap(s.o.Layout) {
 		s.out.say("killed "+name+", which an earlier up had left behind", slog.LevelWarn, "killed what an earlier up had left behind", "of", name)
 	}
+	if s.in.Settings.Tools.Enabled {
+		if err := reach.Home(s.o.Layout.Home, s.in.Settings.UID(roleBroker)); err != nil {
+			return err
+		}
+	}
 	if err := folders(s.o.Layout, s.roles, s.in.Settings, s.in.Root); err != nil {
 		return broken("make the folders of the sockets", err)
 	}
@@ -212,10 +218,6 @@ func (s *session) run(ctx context.Context) error {
 	}
 	served := Served(s.in.Settings, s.in.Proxy)
 	s.out.say("Boxmaker "+s.o.Version+" in "+s.o.Layout.Home+", with "+served, slog.LevelInfo, "started", "version", s.o.Version, "home", s.o.Layout.Home, "model", served)
-	if err := passable(s.o.Layout.Home, s.in.Settings); err != nil {
-		text := fault.Line(err)
-		s.out.say(text, slog.LevelWarn, "the workspace is out of reach", "error", text)
-	}
 	if err := s.upstreamSocket(); err != nil {
 		return err
 	}
