@@ -107,9 +107,15 @@ func secretChannels() family {
 						r.t.Errorf("control: %q, %v", b, err)
 					}
 					for _, c := range []attempt{
-						{tool: "read_file", args: obj{"path": file}}, {tool: "read_file", args: obj{"path": file + ".b64"}}, {tool: "search_files", args: obj{"path": r.granted, "pattern": "secret|canary|other"}},
-						{tool: "edit_file", args: obj{"path": file, "old": "-", "new": "+"}}, {tool: "edit_file", args: obj{"path": file, "old": "-secret", "new": "-secret "}}, {tool: "shell", args: obj{"command": "cat " + file + "*; rev " + file + "; od -c " + file}},
-						{tool: "list_files", args: obj{"path": filepath.Join(r.granted, ".git"), "depth": 3}}, {tool: "read_file", args: obj{"path": file, "offset": 1}}, {tool: "shell", args: obj{"command": "cat /no/$(cat " + file + ")"}},
+						{tool: "read_file", args: obj{"path": file}},
+						{tool: "read_file", args: obj{"path": file + ".b64"}},
+						{tool: "search_files", args: obj{"path": r.granted, "pattern": "secret|canary|other"}},
+						{tool: "edit_file", args: obj{"path": file, "old": "-", "new": "+"}},
+						{tool: "edit_file", args: obj{"path": file, "old": "-secret", "new": "-secret "}},
+						{tool: "shell", args: obj{"command": "cat " + file + "*; rev " + file + "; od -c " + file}},
+						{tool: "list_files", args: obj{"path": filepath.Join(r.granted, ".git"), "depth": 3}},
+						{tool: "read_file", args: obj{"path": file, "offset": 1}},
+						{tool: "shell", args: obj{"command": "cat /no/$(cat " + file + ")"}},
 					} {
 						res := r.call(c.tool, c.args)
 						r.keeps(res.Text, c.tool)
@@ -198,8 +204,19 @@ func (r *rig) throughLoop(m *mouth) {
 	done := r.Say("carry-1", "o-carry-1", "carry it")
 	r.keeps(done.Answer, "the answer")
 	for _, args := range [][]string{
-		{"sessions", "show", "carry-1"}, {"sessions", "show", "carry-1", "--json"}, {"sessions", "export", "carry-1"}, {"sessions", "export", "carry-1", "--format", "json"},
-		{"audit", "show", "-n", "all", "--long"}, {"audit", "show", "-n", "all", "--json"}, {"audit", "export"}, {"logs"}, {"secret", "list"}, {"status"}, {"doctor"}, {"grants", "list"}, {"tools"},
+		{"sessions", "show", "carry-1"},
+		{"sessions", "show", "carry-1", "--json"},
+		{"sessions", "export", "carry-1"},
+		{"sessions", "export", "carry-1", "--format", "json"},
+		{"audit", "show", "-n", "all", "--long"},
+		{"audit", "show", "-n", "all", "--json"},
+		{"audit", "export"},
+		{"logs"},
+		{"secret", "list"},
+		{"status"},
+		{"doctor"},
+		{"grants", "list"},
+		{"tools"},
 	} {
 		res := r.Bxctl("", args...)
 		r.keeps(res.Stdout+res.Stderr, strings.Join(args, " "))

@@ -50,12 +50,14 @@ func quoteRows(r *rig) []quoteRow {
 			other("/bin/echo", "log; "+run), other("/bin/echo", "status\n"+run), other("/bin/echo", "logx"), other("/bin/echo", "xlog"), other("/bin/echo", "status|log"))},
 		{"anchors of the owner's own", "run", "[args.argv]\nfirst = [\"/bin/echo\"]\npattern = '(?m)^[a-z]+$'\n", other("/bin/echo", "abc"), "abc", append(argvs(echo, words...), other("/bin/echo", "abc\n"+run), other("/bin/echo", run+"\nabc"))},
 		{"no options", "run", "[args.argv]\nfirst = [\"/usr/bin/sort\"]\npattern = '[^-].*'\n", other("/usr/bin/sort", filepath.Join(r.granted, "note.txt")), "an ordinary note", []any{
-			other("/usr/bin/sort", "--output="+f, "/etc/passwd"), other("/usr/bin/sort", "-o", f), other("/usr/bin/sort", "-o"+f), other("/usr/bin/sort", "note", "--compress-program=touch"), other("/usr/bin/sort", "--")}},
+			other("/usr/bin/sort", "--output="+f, "/etc/passwd"), other("/usr/bin/sort", "-o", f), other("/usr/bin/sort", "-o"+f), other("/usr/bin/sort", "note", "--compress-program=touch"), other("/usr/bin/sort", "--"),
+		}},
 		{"one of some words", "run", "[args.argv]\nfirst = [\"/bin/echo\"]\none_of = [\"a b\", \"c\"]\n", other("/bin/echo", "a b", "c"), "a b c", append(argvs(echo, words...), other("/bin/echo", "a", "b"), other("/bin/echo", "a b "), other("/bin/echo", "C"), other("/bin/echo", "a\tb"), other("/bin/echo", "a b; "+run))},
 		{"so many words", "run", "[args.argv]\nfirst = [\"/bin/echo\"]\nmax_items = 3\nmax_bytes = 5\n", other("/bin/echo", "a", "b"), "a b", []any{other("/bin/echo", "a", "b", "c"), other("/bin/echo", "abcdef"), other("/bin/echo", "äöü"), other("/bin/echo", "", "", "")}},
 		{"more than one first word", "run", "[args.argv]\nfirst = [\"/bin/echo\", \"log\"]\n", other("/bin/echo", "log", "x"), "log x", []any{other("/bin/echo", "x", "log"), other("/bin/echo", "log x"), other("/bin/echo log"), other("/bin/echo"), other("/bin/echo", "log\n"), other("/bin/echo", "", "log")}},
 		{"whole command lines", "shell", "[args.command]\none_of = [\"echo fine\"]\n", "echo fine", "fine", []any{
-			"echo fine; " + run, "echo fine\n" + run, "echo fine\n", " echo fine", "echo  fine", "echo fine #", "echo\tfine", "echo\u00a0fine", "ECHO FINE", "A=b echo fine", "echo fine\\\n; " + run, "echo fine\x00; " + run, run, "$(echo fine)", "echo fine &", "exec echo fine", "echo fine<<E\nE\n" + run}},
+			"echo fine; " + run, "echo fine\n" + run, "echo fine\n", " echo fine", "echo  fine", "echo fine #", "echo\tfine", "echo\u00a0fine", "ECHO FINE", "A=b echo fine", "echo fine\\\n; " + run, "echo fine\x00; " + run, run, "$(echo fine)", "echo fine &", "exec echo fine", "echo fine<<E\nE\n" + run,
+		}},
 	}
 }
 

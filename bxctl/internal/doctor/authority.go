@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"boxmaker/bxctl/internal/owner"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
-	"boxmaker/bxctl/internal/reach"
 	"boxmaker/internal/config"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"

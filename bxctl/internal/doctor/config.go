@@ -13,8 +13,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/reach"
+	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/up"
 	"boxmaker/internal/config"
 
