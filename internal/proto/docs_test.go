@@ -79,6 +79,9 @@ func TestDocsListEveryMember(t *testing.T) {
 	for _, f := range unionFamilies() {
 		peer, side, _ := strings.Cut(f.dir, "-")
 		section, u := peer+".sock: "+side+"s", f.union
+		if peer == "probe" { // standard input and output
+			section = "gatewayd probe: " + side
+		}
 		want := map[string]any{}
 		for _, tag := range u.Tags() {
 			want[tag] = u.New(tag)
@@ -90,6 +93,7 @@ func TestDocsListEveryMember(t *testing.T) {
 		"slot state": SlotState{}, "server": Server{}, "tool info": ToolInfo{},
 		"field": Field{}, "explain step": ExplainStep{}, "tool row": ToolRow{}, "audit head": AuditHead{},
 		"mount": Mount{}, "launch secret": LaunchSecret{}, "limits": Limits{}, "connection": EgressConn{},
+		"probe step": ProbeStep{}, "named": Named{},
 	})
 	want := map[string]any{}
 	for kind, f := range records {

@@ -50,6 +50,8 @@ func FuzzEgressEvent(f *testing.F)   { fuzzUnion(f, "egress-event", EgressEvents
 
 func FuzzGatewayRequest(f *testing.F) { fuzzUnion(f, "gateway-request", GatewayRequests) }
 func FuzzGatewayEvent(f *testing.F)   { fuzzUnion(f, "gateway-event", GatewayEvents) }
+func FuzzProbeRequest(f *testing.F)   { fuzzUnion(f, "probe-request", ProbeRequests) }
+func FuzzProbeEvent(f *testing.F)     { fuzzUnion(f, "probe-event", ProbeEvents) }
 
 // FuzzDecodeRecord also holds the quick decoder to the strict one.
 func FuzzDecodeRecord(f *testing.F) {

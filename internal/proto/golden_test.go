@@ -84,6 +84,8 @@ func unionFamilies() []unionFamily {
 		{"egress-event", EgressEvents, egressEvents()},
 		{"gateway-request", GatewayRequests, gatewayRequests()},
 		{"gateway-event", GatewayEvents, gatewayEvents()},
+		{"probe-request", ProbeRequests, probeRequests()},
+		{"probe-event", ProbeEvents, probeEvents()},
 	}
 }
 
