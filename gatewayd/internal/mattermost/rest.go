@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -171,21 +170,7 @@ func (c *Client) failure(res *http.Response) error {
 }
 
 // words are what a server said, fit for a line of a log.
-func (c *Client) words(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(c.clean(s), ""))
-	if r := []rune(s); len(r) > textLimit {
-		s = string(r[:textLimit]) + "…"
-	}
-	return strings.TrimSpace(s)
-}
+func (c *Client) words(s string) string { return printable(c.clean(s)) }
 
 // pause reads Retry-After in seconds; the server writes no dates there.
 func pause(h http.Header) time.Duration {
