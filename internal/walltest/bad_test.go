@@ -91,6 +91,7 @@ func TestBadModulesFail(t *testing.T) {
 		{"C", file("prog/internal/x/c.go", "package x\n\nimport \"C\"\n"), "prog/internal/x/c.go imports C"},
 		{"plugin", importing("plugin"), x + " imports plugin"},
 		{"encoding/json", importing("encoding/json"), x + " imports encoding/json, which takes"},
+		{"goldmark's extensions", file("prog/internal/x/y.go", "package x\n\nimport _ \"github.com/yuin/goldmark/extension\"\n"), "prog/internal/x/y.go imports github.com/yuin/goldmark/extension, which compiles"},
 		{"encoding/json/v2", importing("encoding/json/v2"), x + " imports encoding/json/v2, which takes"},
 		{"linkname", adding("\n//go:linkname now time.now\nfunc now()\n"), x + " has the directive //go:linkname"},
 		{"init", adding("\nfunc init() {}\n"), x + " has an init function"},

@@ -69,7 +69,8 @@ func parse(root string, testFolders []string) (all []source, bad []string) {
 }
 
 // checkImports: unsafe and plugin could forge what the types forbid, C brings
-// code that no wall here sees, and encoding/json takes what must be refused.
+// code that no wall here sees, encoding/json takes what must be refused, and
+// goldmark beyond its parser costs each start of a program milliseconds.
 func checkImports(all []source) (bad []string) {
 	for _, s := range all {
 		for _, i := range s.file.Imports {
@@ -79,6 +80,8 @@ func checkImports(all []source) (bad []string) {
 				bad = append(bad, fmt.Sprintf("%s imports %s", s.name, name))
 			case (name == "encoding/json" || strings.HasPrefix(name, "encoding/json/")) && !s.test:
 				bad = append(bad, fmt.Sprintf("%s imports %s, which takes duplicate and other-case keys: use internal/strict or go-json-experiment", s.name, name))
+			case (name == "github.com/yuin/goldmark" || name == "github.com/yuin/goldmark/extension") && !s.test:
+				bad = append(bad, fmt.Sprintf("%s imports %s, which compiles large expressions whenever the program starts: its parser package does not", s.name, name))
 			}
 		}
 	}

@@ -206,8 +206,13 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 	}
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
+	asked := make(chan struct{})
+	go func() { // both at once: each has others to ask
+		defer close(asked)
+		full.Loopd, err = a.client().Status(short)
+	}()
 	a.authority(short, &full)
-	full.Loopd, err = a.client().Status(short)
+	<-asked
 	switch {
 	case err == nil:
 		return full, nil

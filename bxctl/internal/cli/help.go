@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"boxmaker/bxctl/internal/fault"
@@ -21,7 +22,10 @@ func (a *app) extras(root *cobra.Command) {
 	root.Long += "\n\nConcepts are explained by bxctl help TOPIC: " + strings.Join(topics.Names(), ", ") + "."
 	root.SetHelpCommand(a.help(root))
 	root.AddCommand(a.man(root), a.completion(root))
-	a.complete(root)
+	// A shell that completes asks by a command of cobra's own; nobody else needs the answers.
+	if slices.ContainsFunc(a.env.Args, func(arg string) bool { return strings.HasPrefix(arg, cobra.ShellCompRequestCmd) }) {
+		a.complete(root)
+	}
 }
 
 func (a *app) help(root *cobra.Command) *cobra.Command {

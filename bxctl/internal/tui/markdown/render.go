@@ -5,19 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 )
-
-// newParser gives CommonMark with tables, strikethrough and task lists. Bare
-// addresses stay text.
-func newParser() parser.Parser {
-	return goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)).Parser()
-}
 
 // renderer lays one document out.
 type renderer struct {
@@ -225,6 +216,9 @@ func (r *renderer) codeSpan(n *ast.CodeSpan, look attr) []span {
 		}
 	}
 	s := strings.ReplaceAll(b.String(), "\n", " ")
+	if inCell(n) {
+		s = strings.ReplaceAll(s, `\|`, "|")
+	}
 	if !r.theme.Colour {
 		s = "`" + s + "`"
 	}
