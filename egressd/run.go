@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
 	"boxmaker/egressd/internal/door"
@@ -67,24 +64,12 @@ func run(d *daemon.Daemon, o options) error {
 // resolved. Which hosts it connects to changes with each call, so TCP is open.
 func confinement(o options, set settings.Settings) daemon.Confinement {
 	c := daemon.Confinement{
-		ReadWrite: []string{o.doors}, ReadOnly: []string{"/etc/hosts", "/etc/nsswitch.conf"},
+		ReadWrite: []string{o.doors}, ReadOnly: daemon.ResolverFiles(),
 		AnyTCP: true, ConnectTCP: []uint16{53},
 		UID: uint32(o.uid), DieWithParent: o.dieWithParent,
 	}
 	if at, err := netip.ParseAddrPort(set.Resolver); err == nil {
 		c.ConnectTCP = []uint16{at.Port()}
 	}
-	c.ReadOnly = append(c.ReadOnly, resolvConf("/etc/resolv.conf"))
 	return c
-}
-
-// resolvConf gives the file, or the folder that it really lies in if that holds
-// nothing but such files: a service that manages names puts a new file in its
-// place, which a rule for the old one would not cover.
-func resolvConf(path string) string {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || errors.Is(err, os.ErrNotExist) || filepath.Dir(real) == filepath.Dir(path) {
-		return path
-	}
-	return filepath.Dir(real)
 }

@@ -54,6 +54,10 @@ var links = map[string]rule{
 		modules: slices.Concat(jsonModule, tomlModule, landlock),
 		shared:  []string{"proto", "strict", "frame", "ipc", "config", "daemon", "proxyreq"},
 	},
+	"gatewayd": {
+		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync, ageModule, []string{"github.com/coder/websocket", "github.com/clipperhouse/uax29/v2"}),
+		shared:  []string{"proto", "strict", "frame", "ipc", "durable", "appendlog", "config", "daemon", "secret", "filestamp"},
+	},
 	"inferproxy": {},
 	"runnerd": {
 		modules: slices.Concat(jsonModule, tomlModule, landlock, xsync),
@@ -73,9 +77,8 @@ var links = map[string]rule{
 }
 
 // supports are top-level folders that hold no program: shared packages, tests
-// and tools. What is in them is never linked unless a row says so. gatewayd has
-// its parts, and no program yet: with it comes its row above.
-var supports = []string{"gatewayd", "internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
+// and tools. What is in them is never linked unless a row says so.
+var supports = []string{"internal", "e2e", "bench", "tools", "scripts", "docs", "deploy"}
 
 // testFolders hold helpers of tests in files that are not named _test.go.
 var testFolders = []string{"e2e", "bench", "tools", "internal/testkit", "internal/walltest", "runnerd/internal/conform"}

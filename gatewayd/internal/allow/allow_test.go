@@ -1,11 +1,7 @@
 package allow
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"boxmaker/gatewayd/internal/mattermost"
 
@@ -132,50 +128,5 @@ func TestNames(t *testing.T) {
 		if got, rest := Names(c.text, "box.maker"), Strip(c.text, "box.maker"); got != c.want || rest != c.rest {
 			t.Errorf("%q: %v, %q", c.text, got, rest)
 		}
-	}
-}
-
-func TestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gatewayd.toml")
-	at := time.Unix(1_000_000_000, 0)
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		at = at.Add(time.Second)
-		if err := os.Chtimes(path+".new", at, at); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text := func(owners string) string { return "url = \"https://x.example\"\nowners = [" + owners + "]\n" }
-	f := File{Path: path}
-	write(text(`"` + id(owner) + `"`))
-	r, changed, err := f.Rules()
-	if err != nil || !changed || len(r.Owners) != 1 {
-		t.Fatalf("%+v %v %v", r, changed, err)
-	}
-	if _, changed, err := f.Rules(); changed || err != nil {
-		t.Errorf("read twice: %v", err)
-	}
-	write("owners = [")
-	if r, _, err = f.Rules(); err == nil || len(r.Owners) != 1 {
-		t.Errorf("a broken file gives %+v, %v", r, err)
-	}
-	if r, _, err = f.Rules(); err != nil || len(r.Owners) != 1 {
-		t.Errorf("it is told of twice: %v", err)
-	}
-	write(text(`"` + id(owner) + `", "` + id(stranger) + `"`))
-	if r, changed, err = f.Rules(); err != nil || !changed || strings.Join(r.Owners, " ") != id(owner)+" "+id(stranger) {
-		t.Errorf("%+v %v %v", r, changed, err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if r, _, err = f.Rules(); err == nil || len(r.Owners) != 2 {
-		t.Errorf("without a file: %+v, %v", r, err)
 	}
 }

@@ -104,6 +104,12 @@ func newHTTP(given *http.Client) *http.Client {
 	}
 }
 
+// CheckURL says why an address is not one that [New] takes.
+func CheckURL(raw string, plain bool) error {
+	_, err := checkURL(raw, plain)
+	return err
+}
+
 // checkURL gives the address without what must not be in it.
 func checkURL(raw string, plain bool) (string, error) {
 	u, err := url.Parse(raw)

@@ -68,6 +68,14 @@ func (s *State) Open() []*Item {
 // Len is the number of those.
 func (s *State) Len() int { return len(s.order) }
 
+// Last is the message that was heard last of those; "" if there is none.
+func (s *State) Last() string {
+	if len(s.order) == 0 {
+		return ""
+	}
+	return s.order[len(s.order)-1]
+}
+
 // Fresh reports whether a post of that time could be a message that is not known:
 // it is not among those that are, nor so old that it would have been.
 func (s *State) Fresh(post, channel string, at int64) bool {

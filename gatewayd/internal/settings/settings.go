@@ -4,7 +4,6 @@ package settings
 
 import (
 	"errors"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,15 +12,18 @@ import (
 	"boxmaker/internal/config"
 )
 
-// TokenName is the name of the bot's token among the secrets.
-const TokenName = "mattermost-token"
+// The bot's token: the file of its store in the folder of secrets, and its name there.
+const (
+	StoreName = "gatewayd.age"
+	TokenName = "mattermost-token"
+)
 
 // Settings is config/gatewayd.toml.
 type Settings struct {
 	URL   string `toml:"url"`   // https://host[:port][/path]
 	Plain bool   `toml:"plain"` // http:// to another machine, everything in the clear
 	// Owners are the user ids that are heard, Channels the ids of channels where
-	// they are heard if they name the bot. Both are read anew when the file changes.
+	// they are heard if they name the bot.
 	Owners   []string `toml:"owners" config:"public"`
 	Channels []string `toml:"channels" config:"public"`
 	Secrets  Secrets  `toml:"secrets"`
@@ -58,12 +60,10 @@ func Load(path string) (Settings, error) {
 func (s *Settings) Validate() error {
 	var errs []error
 	bad := func(key, format string, args ...any) { errs = append(errs, config.Invalid(key, format, args...)) }
-	u, err := url.Parse(s.URL)
-	switch {
-	case s.URL == "":
-		bad("url", "the address of the Mattermost server is missing; bxctl mattermost setup writes it")
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
-		bad("url", "it must be an address such as https://chat.example.com")
+	if s.URL == "" {
+		bad("url", "the address of the Mattermost server is missing, such as https://chat.example.com; bxctl mattermost setup writes it")
+	} else if err := mattermost.CheckURL(s.URL, s.Plain); err != nil {
+		bad("url", "%v", err)
 	}
 	if len(s.Owners) == 0 {
 		bad("owners", "nobody would be heard; give your user id, 26 letters and digits (bxctl mattermost setup finds it by your name)")

@@ -37,9 +37,10 @@ func TestBadSettings(t *testing.T) {
 		{"an owner by name", head + "owners = [\"anna\"]", "entry 1 is no id"},
 		{"an owner twice", head + "owners = [\"" + owner + "\", \"" + owner + "\"]", "entry 2 is there twice"},
 		{"a channel by name", good + "channels = [\"town-square\"]", "entry 1 is no id"},
-		{"no address", "url = \"chat\"\nowners = [\"" + owner + "\"]", "such as https"},
-		{"another scheme", "url = \"ftp://chat.example.com\"\nowners = [\"" + owner + "\"]", "such as https"},
-		{"a query", "url = \"https://chat.example.com/?x=y\"\nowners = [\"" + owner + "\"]", "such as https"},
+		{"no address", "url = \"chat\"\nowners = [\"" + owner + "\"]", "has no host"},
+		{"another scheme", "url = \"ftp://chat.example.com\"\nowners = [\"" + owner + "\"]", "begins with https"},
+		{"a query", "url = \"https://chat.example.com/?x=y\"\nowners = [\"" + owner + "\"]", "no user, query"},
+		{"in the clear", "url = \"http://chat.example.com\"\nowners = [\"" + owner + "\"]", "in the clear"},
 		{"the token in the file", good + "token = \"ab1cdefghijklmnopqrstuvw12\"", "token"},
 		{"unknown key", good + "owner = \"x\"", "owner"},
 		{"no parts", good + "[limits]\nparts = 0", "limits.parts"},
@@ -53,5 +54,13 @@ func TestBadSettings(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+func TestPlainWhereItIsAllowed(t *testing.T) {
+	for _, text := range []string{"url = \"http://127.0.0.1:8065\"\n", "url = \"http://chat.example.com\"\nplain = true\n"} {
+		if _, err := load(t, text+"owners = [\""+owner+"\"]\n"); err != nil {
+			t.Error(err)
+		}
 	}
 }

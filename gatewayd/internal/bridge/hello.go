@@ -1,0 +1,88 @@
+package bridge
+
+import (
+	"context"
+
+	"boxmaker/gatewayd/internal/allow"
+	"boxmaker/gatewayd/internal/mattermost"
+)
+
+// A Self is who the bot is on its server.
+type Self struct {
+	allow.Bot
+	Home  string // the direct channel with the first owner
+	Limit int    // runes of a post
+}
+
+// Self gives who we are, as soon as the server has said so, and while it lets us in.
+func (b *Bot) Self() (Self, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.self, b.known }
+
+// hello learns who we are, for as long as it takes.
+func (b *Bot) hello(ctx context.Context) error {
+	for n := 1; ; n++ {
+		self, err := b.whoami(ctx)
+		if err == nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.self, b.known = self, true
+			return nil
+		}
+		if mattermost.TokenRefused(err) {
+			return err
+		}
+		b.lost(err)
+		b.cfg.Log.Warn("the Mattermost server does not say who we are", "error", err.Error())
+		if err := b.pause(ctx, backOff(n, backMax)); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Bot) whoami(ctx context.Context) (Self, error) {
+	me, err := b.cfg.Chat.Me(ctx)
+	if err != nil {
+		return Self{}, err
+	}
+	s := Self{Bot: allow.Bot{ID: me.ID, Name: me.Name}, Limit: mattermost.DefaultPostSize}
+	if c, err := b.cfg.Chat.Config(ctx); err == nil {
+		s.Limit = c.PostSize
+	} else if mattermost.TokenRefused(err) {
+		return Self{}, err
+	}
+	home, err := b.cfg.Chat.Direct(ctx, me.ID, b.cfg.Rules.Owners[0])
+	if err != nil {
+		return Self{}, err
+	}
+	s.Home = home.ID
+	b.channels[home.ID] = home
+	return s, nil
+}
+
+// A place is where a session is talked about.
+type place struct{ channel, root string }
+
+// Place gives where the cards of a session belong: its thread in a direct channel,
+// where nobody but its owner reads them.
+func (b *Bot) Place(session string) (channel, root string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := b.places[session]
+	return p.channel, p.root, ok
+}
+
+// seat keeps up with the queue: what others ask of it, they ask here.
+func (b *Bot) seat() {
+	n, last := b.cfg.Queue.Len(), b.cfg.Queue.Last()
+	if b.places != nil && n == b.seated && last == b.newest {
+		return
+	}
+	places := map[string]place{}
+	for _, i := range b.cfg.Queue.Open() {
+		if b.channels[i.Channel].Type == mattermost.Direct && i.Command == "" {
+			places[Session(i.Root)] = place{i.Channel, i.Root}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seated, b.newest, b.places, b.state.open = n, last, places, n
+}

@@ -1,0 +1,357 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"boxmaker/gatewayd/internal/allow"
+	"boxmaker/gatewayd/internal/mattermost"
+	"boxmaker/gatewayd/internal/queue"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/secret"
+	"boxmaker/internal/testkit/fakemost"
+)
+
+// patience bounds each wait; it is not a figure of speed.
+const patience = time.Minute
+
+// A fakeLoop is a loopd: it knows messages by their origin, answers those of a
+// session one after the other, and remembers its answers.
+type fakeLoop struct {
+	mu        sync.Mutex // guards what follows
+	away      bool
+	refuse    *proto.Error
+	reply     func(text string) string
+	turns     map[string]*turn
+	order     []string // origins, as they came first
+	submits   int
+	delivered []string
+	stopped   []string
+}
+
+type turn struct {
+	text, session string
+	held          chan struct{} // closed when it may go on
+	done          *proto.Done
+	followers     int
+}
+
+func newLoop() *fakeLoop {
+	return &fakeLoop{turns: map[string]*turn{}, reply: func(text string) string { return "answer to " + text }}
+}
+
+// goodbye sets whether it is away; those who follow lose it.
+func (l *fakeLoop) goodbye(away bool) { l.mu.Lock(); defer l.mu.Unlock(); l.away = away }
+
+func (l *fakeLoop) take(m *proto.Submit) (*turn, int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.submits++
+	switch {
+	case l.away:
+		return nil, 0, errors.New("nobody is there")
+	case l.refuse != nil:
+		return nil, 0, l.refuse
+	}
+	t := l.turns[m.Origin]
+	if t == nil {
+		t = &turn{text: m.Text, session: m.Session, held: make(chan struct{})}
+		l.turns[m.Origin] = t
+		l.order = append(l.order, m.Origin)
+		if !strings.HasPrefix(m.Text, "hold") {
+			close(t.held)
+		}
+	}
+	before := 0
+	for _, o := range l.order {
+		if o == m.Origin {
+			break
+		}
+		if other := l.turns[o]; other.session == t.session && other.done == nil {
+			before++
+		}
+	}
+	t.followers++
+	return t, before, nil
+}
+
+func (l *fakeLoop) Turn(ctx context.Context, m *proto.Submit, tell func(proto.Message)) error {
+	t, before, err := l.take(m)
+	if err != nil {
+		return err
+	}
+	defer func() { l.mu.Lock(); t.followers--; l.mu.Unlock() }()
+	tell(&proto.Accepted{Queued: before})
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.held:
+		case <-time.After(5 * time.Millisecond):
+		}
+		if done, err := l.finish(t); err != nil {
+			return err
+		} else if done != nil {
+			tell(&proto.Text{Text: "x"})
+			tell(done)
+			return nil
+		}
+	}
+}
+
+// finish ends a turn that may end.
+func (l *fakeLoop) finish(t *turn) (*proto.Done, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return nil, errors.New("it went away")
+	}
+	select {
+	case <-t.held:
+	default:
+		return nil, nil
+	}
+	for _, o := range l.order {
+		other := l.turns[o]
+		if other == t {
+			break
+		}
+		if other.session == t.session && other.done == nil {
+			return nil, nil
+		}
+	}
+	if t.done == nil {
+		t.done = &proto.Done{Outcome: proto.TurnAnswered, Answer: l.reply(t.text)}
+	}
+	return t.done, nil
+}
+
+// release lets a held message go on.
+func (l *fakeLoop) release(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.turns {
+		if t.text == text {
+			select {
+			case <-t.held:
+			default:
+				close(t.held)
+			}
+		}
+	}
+}
+
+func (l *fakeLoop) Stop(_ context.Context, session string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return false, errors.New("nobody is there")
+	}
+	l.stopped = append(l.stopped, session)
+	for _, o := range l.order {
+		t := l.turns[o]
+		if t.session != session || t.done != nil {
+			continue
+		}
+		t.done = &proto.Done{Outcome: proto.TurnStopped, Text: "the owner stopped it"}
+		select {
+		case <-t.held:
+		default:
+			close(t.held)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+func (l *fakeLoop) Status(context.Context) (*proto.Status, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return nil, errors.New("nobody is there")
+	}
+	return &proto.Status{State: "ready", Server: proto.Server{Model: "tiny"}, OpenTurns: 1}, nil
+}
+
+func (l *fakeLoop) Session(_ context.Context, id string) (*proto.SessionDetail, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.turns {
+		if t.session == id {
+			return &proto.SessionDetail{Turns: 1, Usage: proto.Usage{Context: 250, Window: 1000}}, nil
+		}
+	}
+	return nil, &proto.Error{Code: proto.ErrNoSession, Text: "there is no such session"}
+}
+
+func (l *fakeLoop) Delivered(_ context.Context, _, key string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return errors.New("nobody is there")
+	}
+	l.delivered = append(l.delivered, key)
+	return nil
+}
+
+// A fakeDesk takes "approve K7M4PX" for an answer to a card.
+type fakeDesk struct {
+	mu   sync.Mutex
+	said []string
+	fail error
+}
+
+func (d *fakeDesk) Event(mattermost.Event) {}
+
+func (d *fakeDesk) Reply(p mattermost.Post, _ bool) (string, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.fail != nil:
+		return "", false, d.fail
+	case p.Message == "approve K7M4PX":
+		d.said = append(d.said, p.ID)
+		return "", true, nil
+	case strings.HasPrefix(p.Message, "approve "):
+		return "No approval with that code waits.", true, nil
+	}
+	return "", false, nil
+}
+
+// A rig is a bot on a fake server, that can be stopped and started.
+type rig struct {
+	*fakemost.Server
+	t                           *testing.T
+	owner, stranger, admin, bot *fakemost.User
+	dm, town                    string
+	loop                        *fakeLoop
+	desk                        *fakeDesk
+	dir                         string
+	run                         *Bot
+	cfg                         func(*BotConfig)
+	client                      mattermost.Config
+	changed                     func() bool
+	queue                       *queue.Queue
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	s := fakemost.New(t)
+	r := &rig{
+		Server: s, t: t, owner: s.AddUser("owner"), stranger: s.AddUser("stranger"), admin: s.AddAdmin("admin"), bot: s.AddBot("boxmaker"),
+		loop: newLoop(), desk: &fakeDesk{}, dir: t.TempDir(), changed: func() bool { return false }, cfg: func(*BotConfig) {},
+	}
+	r.dm = s.Direct(r.owner, r.bot)
+	r.town = s.Channel("O", "town", r.owner, r.stranger, r.bot)
+	r.client = mattermost.Config{
+		URL: s.URL, Token: secret.NewText(r.bot.Token), Timeout: 5 * time.Second,
+		PingEvery: 200 * time.Millisecond, PongIn: 2 * time.Second, BackMin: 5 * time.Millisecond, BackMax: 50 * time.Millisecond,
+	}
+	return r
+}
+
+// start runs the bot until the returned function is called, which gives how it ended.
+// It comes back when the bot has looked around.
+func (r *rig) start() (stop func() error) {
+	r.t.Helper()
+	end, stop := r.boot()
+	select {
+	case err := <-end:
+		r.t.Fatalf("the bot ended: %v", err)
+	default:
+	}
+	r.until("the bot looks around", func() bool {
+		return r.run.Checks()[0].State == "ok" && len(r.Requests("GET", "/users/me/channels")) > 0
+	})
+	return stop
+}
+
+func (r *rig) boot() (end chan error, stop func() error) {
+	r.t.Helper()
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q, _, err := queue.Open(root)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c, err := mattermost.New(r.client)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.queue = q
+	cfg := BotConfig{
+		Chat: c, Loop: r.loop, Desk: r.desk, Queue: q, Rules: allow.Rules{Owners: []string{r.owner.ID}, Channels: []string{r.town}},
+		Changed: func() bool { return r.changed() }, Parts: 3, Open: 8, CatchUp: time.Hour, TokenPause: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	}
+	r.cfg(&cfg)
+	r.run = NewBot(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	end = make(chan error, 1)
+	go func(b *Bot) { end <- b.Run(ctx) }(r.run)
+	stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-end
+		return errors.Join(err, q.Close(), root.Close())
+	})
+	r.t.Cleanup(func() { _ = stop() })
+	return end, stop
+}
+
+// until waits for something that the bot does.
+func (r *rig) until(what string, ok func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			for _, p := range slices.Concat(r.Posts(r.dm), r.Posts(r.town)) {
+				r.t.Logf("%s in %s: %.200q", p.UserID, p.RootID, p.Message)
+			}
+			r.t.Fatalf("it did not happen: %s", what)
+		}
+	}
+}
+
+// ask posts as the owner in the direct channel.
+func (r *rig) ask(root, text string) fakemost.Post { return r.Post(r.owner, r.dm, root, text) }
+
+// said gives what the bot says in the thread of a post, in order.
+func (r *rig) said(root string) (out []string) {
+	for _, p := range slices.Concat(r.Posts(r.dm), r.Posts(r.town)) {
+		if p.UserID == r.bot.ID && p.RootID == root {
+			out = append(out, p.Message)
+		}
+	}
+	return out
+}
+
+// answered waits until all is answered, and gives what stands in a thread then.
+func (r *rig) answered(root string) []string {
+	r.t.Helper()
+	r.until("an answer", func() bool {
+		s := r.said(root)
+		return len(s) > 0 && !slices.ContainsFunc(s, func(t string) bool { return strings.HasPrefix(t, "⏳") })
+	})
+	return r.said(root)
+}
+
+// wants waits for the one answer of a thread.
+func (r *rig) wants(root, text string) {
+	r.t.Helper()
+	if got := r.answered(root); len(got) != 1 || got[0] != text {
+		r.t.Errorf("%q, want %q", got, text)
+	}
+}
+
+// quiet waits until nothing is open any more.
+func (r *rig) quiet() {
+	r.t.Helper()
+	r.until("nothing is open", func() bool { return strings.HasPrefix(r.run.Checks()[2].Detail, "0 ") })
+}

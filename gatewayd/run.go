@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"boxmaker/gatewayd/internal/allow"
+	"boxmaker/gatewayd/internal/approve"
+	"boxmaker/gatewayd/internal/bridge"
+	"boxmaker/gatewayd/internal/loop"
+	"boxmaker/gatewayd/internal/mattermost"
+	"boxmaker/gatewayd/internal/queue"
+	"boxmaker/gatewayd/internal/settings"
+	"boxmaker/internal/config"
+	"boxmaker/internal/daemon"
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+	"boxmaker/internal/secret"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxConns holds an approval each, and what brokerd asks beside them.
+const maxConns = 128
+
+// settled is how long gatewayd lives before it ends for new settings: a supervisor
+// would take ends that follow each other closely for crashes.
+const settled = 20 * time.Second
+
+// run opens everything, confines the process, and works until it is told to end.
+func run(d *daemon.Daemon, o options) error {
+	began := time.Now()
+	state, err := os.OpenRoot(o.state)
+	if err != nil {
+		return &config.Error{What: "the folder of gatewayd's state cannot be opened", Do: "start gatewayd with bxctl up, which makes it", Runbook: "gatewayd-state", Err: err}
+	}
+	defer state.Close()
+	set, err := settings.Read(o.config, state)
+	if err != nil {
+		return err
+	}
+	if set.Trouble != nil {
+		d.Log().Error("the settings were changed and cannot be used; what held before still holds", "error", set.Trouble.Error())
+	}
+	chat, err := client(d, o, set.Settings)
+	if err != nil {
+		return err
+	}
+	l, err := d.Listener("gateway", o.listen)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if _, err := x509.SystemCertPool(); err != nil { // it is read once, and out of reach later
+		d.Log().Warn("the certificates that this machine trusts cannot be read", "error", err.Error())
+	}
+	q, rec, err := queue.Open(state)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	if rec.Torn > 0 {
+		d.Log().Warn("the end of the queue was cut off: it was not written whole, and so nothing was promised", "bytes", rec.Torn, "file", rec.Side)
+	}
+	p := parts{d: d, o: o, set: set, chat: chat, queue: q, state: state, began: began}
+	return p.serve(l)
+}
+
+// client makes the client of the server, with the token.
+func client(d *daemon.Daemon, o options, set settings.Settings) (*mattermost.Client, error) {
+	key := o.key
+	if set.Secrets.Key != "" {
+		key = set.Secrets.Key
+	}
+	store, err := secret.Open(secret.Config{Dir: o.secrets, File: settings.StoreName, Key: secret.Key{File: key}, Owner: int(o.secretsOwner)})
+	if err != nil {
+		return nil, noToken(err)
+	}
+	token, err := store.Get(settings.TokenName)
+	if err != nil {
+		return nil, noToken(err)
+	}
+	c, err := mattermost.New(mattermost.Config{URL: set.URL, Token: token, Plain: set.Plain, Log: d.Log()})
+	if err != nil {
+		return nil, noToken(err)
+	}
+	return c, nil
+}
+
+func noToken(err error) error {
+	return &config.Error{What: "the bot's token cannot be had", Do: "run bxctl mattermost setup", Runbook: "mattermost-token", Err: err}
+}
+
+// parts are what was opened.
+type parts struct {
+	d     *daemon.Daemon
+	o     options
+	set   *settings.Current
+	chat  *mattermost.Client
+	queue *queue.Queue
+	state *os.Root
+	began time.Time
+}
+
+// serve confines the process and does its work.
+func (p *parts) serve(l net.Listener) error {
+	var confined []proto.Check
+	var bot *bridge.Bot
+	desk, bad, err := approve.Open(approve.Config{
+		Chat: p.chat, Owners: p.set.Owners, Root: p.state, Now: time.Now, Zone: time.Local, Log: p.d.Log(),
+		Self: func() (approve.Self, bool) {
+			s, ok := bot.Self()
+			return approve.Self{Me: s.ID, Home: s.Home, Limit: s.Limit}, ok
+		},
+		Place: func(session string) (string, string, bool) { return bot.Place(session) },
+		Status: func() *proto.GatewayStatus {
+			return &proto.GatewayStatus{Version: daemon.Version, Checks: append(bot.Checks(), p.check()...), Confinement: confined}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range bad {
+		p.d.Log().Error("an approval of the chat cannot be read and is moved aside; it is shown again if it still waits", "file", b)
+	}
+	bot = bridge.NewBot(bridge.BotConfig{
+		Chat: p.chat, Loop: loop.Client{Path: p.o.loop}, Desk: desk, Queue: p.queue,
+		Rules: allow.Rules{Owners: p.set.Owners, Channels: p.set.Channels}, Changed: p.set.Changed,
+		Parts: p.set.Limits.Parts, Open: p.set.Limits.Open, CatchUp: time.Duration(p.set.Limits.CatchUp), Log: p.d.Log(),
+	})
+	confined = p.d.Confine(p.confinement())
+	server := &ipc.Server{Listener: l, Requests: proto.GatewayRequests, Peers: p.o.peers, MaxConns: maxConns, Log: p.d.Log(), Handle: desk.Serve}
+	g, ctx := errgroup.WithContext(p.d.Context())
+	g.Go(func() error { return ended(ctx, "the socket for brokerd", server.Serve(ctx)) })
+	g.Go(func() error { return ended(ctx, "the cards of approvals", desk.Run(ctx)) })
+	g.Go(func() error {
+		err := bot.Run(ctx)
+		if errors.Is(err, bridge.ErrChanged) {
+			err = errors.Join(err, p.renew(ctx))
+		}
+		return ended(ctx, "the bot", err)
+	})
+	p.d.Ready()
+	err = g.Wait()
+	if p.d.Context().Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ended makes an error of the end of a part that nobody asked for.
+func ended(ctx context.Context, what string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s ended by itself", what)
+	}
+	return err
+}
+
+// renew prepares an end for new settings, which only a new start can read.
+func (p *parts) renew(ctx context.Context) error {
+	p.d.Log().Info("the settings have changed: ending, to be started with them")
+	if err := p.set.Keep(p.state); err != nil {
+		return err
+	}
+	t := time.NewTimer(time.Until(p.began.Add(settled)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// check is a row of the status, if the settings cannot be used as they are.
+func (p *parts) check() []proto.Check {
+	if p.set.Trouble == nil {
+		return nil
+	}
+	return []proto.Check{{Name: "settings", State: "failed", Detail: "gatewayd.toml cannot be used, so that what held before still holds: " + p.set.Trouble.Error(), Runbook: "gatewayd-settings"}}
+}
+
+// confinement is what gatewayd needs: its state to write, loopd's socket, the port of
+// its server, and what tells it how names are resolved.
+func (p *parts) confinement() daemon.Confinement {
+	return daemon.Confinement{
+		ReadWrite:  []string{p.o.state},
+		ReadOnly:   append([]string{filepath.Dir(p.o.loop)}, daemon.ResolverFiles()...),
+		ConnectTCP: []uint16{port(p.set.URL), 53},
+		UID:        uint32(p.o.uid), DieWithParent: p.o.dieWithParent,
+	}
+}
+
+// port is that of an address. Its form was checked.
+func port(address string) uint16 {
+	u, err := url.Parse(address)
+	if err != nil {
+		return 443
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(n)
+	}
+	if u.Scheme == "http" {
+		return 80
+	}
+	return 443
+}
