@@ -1,7 +1,8 @@
 // Package prompt asks the owner on a terminal.
 //
 // It guarantees that what is typed for [Hidden] is not echoed and that the
-// terminal echoes again afterwards, also after Ctrl-C. It needs a terminal.
+// terminal echoes again afterwards, also after Ctrl-C; and that nothing typed on a
+// terminal before [Yes] asked is taken for the answer. [Hidden] needs a terminal.
 package prompt
 
 import (
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/term"
+	"golang.org/x/sys/unix"
 )
 
 // ErrInterrupted reports Ctrl-C.
@@ -52,6 +54,9 @@ func Hidden(in *os.File, out io.Writer, question string) (string, error) {
 
 // Yes asks a question; only an answer that is "y" or "yes" is one.
 func Yes(in io.Reader, out io.Writer, question string) (bool, error) {
+	if f, ok := in.(*os.File); ok { // what is no terminal refuses that, and loses nothing
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH)
+	}
 	if _, err := fmt.Fprint(out, question+" [y/N] "); err != nil {
 		return false, err
 	}

@@ -114,3 +114,48 @@ func TestHiddenNeedsATerminal(t *testing.T) {
 		t.Error("a pipe was taken for a terminal")
 	}
 }
+
+// What was typed before the question stood there is no answer to it.
+func TestYesTypedBefore(t *testing.T) {
+	for _, c := range []struct {
+		name, before, after string
+		want                bool
+	}{
+		{"yes before, no after", "y\n", "n\n", false},
+		{"no before, yes after", "n\n", "y\n", true},
+		{"half a line before", "y", "\n", false},
+		{"half a word before", "n", "yes\n", true},
+		{"nothing before", "", "y\n", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			master, slave := openPTY(t)
+			if _, err := master.WriteString(c.before); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 100)
+			if c.before != "" { // what is echoed has been taken in
+				if _, err := master.Read(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := make(chan bool, 1)
+			go func() {
+				ok, err := Yes(slave, slave, "Sure?")
+				got <- ok && err == nil
+			}()
+			for seen := ""; !strings.Contains(seen, "[y/N] "); {
+				n, err := master.Read(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen += string(b[:n])
+			}
+			if _, err := master.WriteString(c.after); err != nil {
+				t.Fatal(err)
+			}
+			if ok := <-got; ok != c.want {
+				t.Errorf("%v, want %v", ok, c.want)
+			}
+		})
+	}
+}
