@@ -96,7 +96,12 @@ func client(d *daemon.Daemon, o options, set settings.Settings) (*mattermost.Cli
 }
 
 func noToken(err error) error {
-	return &config.Error{What: "the bot's token cannot be had", Do: "run bxctl mattermost setup", Runbook: "mattermost-token", Err: err}
+	why := err.Error()
+	var e *config.Error
+	if errors.As(err, &e) { // without its mend: the setup does all of it
+		why = e.What
+	}
+	return &config.Error{What: "the bot's token cannot be had: " + why, Do: "run bxctl mattermost setup", Runbook: "mattermost-token", Err: err}
 }
 
 // parts are what was opened.
