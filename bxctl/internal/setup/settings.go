@@ -195,6 +195,3 @@ func Load(l config.Layout) (Settings, Proxy, error) {
 
 // BrokerKey is the name of the key of brokerd's secrets, in the folder of keys.
 const BrokerKey = "brokerd.key"
-
-// GatewayKey is the same for gatewayd's token.
-const GatewayKey = "gatewayd.key"
