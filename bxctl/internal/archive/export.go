@@ -53,60 +53,6 @@ func WriteJSON(s term.Screen, v any, opts ...json.Options) error {
 	return err
 }
 
-// Markdown writes the session as a document to read.
-func (e Export) Markdown(ctx context.Context, id string) error {
-	epoch := 0
-	d, err := e.Source.Past(ctx, id, func(p *proto.Past) error {
-		if epoch == 0 {
-			fmt.Fprintf(e.Screen.W, "# Session %s\n", id) //nolint:errcheck // the next write tells
-		} else if p.Epoch != epoch {
-			fmt.Fprintf(e.Screen.W, "\n---\n\nEpoch %d\n", p.Epoch) //nolint:errcheck // the next write tells
-		}
-		epoch = p.Epoch
-		_, err := io.WriteString(e.Screen.W, term.Safe(markdown(p)))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(e.Screen.W, "\n---\n\n%s\n", term.Safe(e.sums(d)))
-	return err
-}
-
-func markdown(p *proto.Past) string {
-	names := map[string]string{"user": "You", "assistant": "Boxmaker", "tool": "Tool result"}
-	var b strings.Builder
-	if p.Role == "turn" {
-		if p.Text != string(proto.TurnAnswered) {
-			fmt.Fprintf(&b, "\n*The turn ended: %s.*\n", p.Text)
-		}
-		return b.String()
-	}
-	fmt.Fprintf(&b, "\n## %s, %s\n", names[p.Role], p.Time)
-	if p.Thinking != "" {
-		fmt.Fprintf(&b, "\n<details><summary>Thinking</summary>\n\n%s\n\n</details>\n", strings.TrimSpace(p.Thinking))
-	}
-	switch {
-	case p.Role == "tool":
-		b.WriteString("\n" + fenced("", p.Text))
-	case p.Text != "":
-		b.WriteString("\n" + strings.TrimSpace(p.Text) + "\n")
-	}
-	if p.Tool != "" {
-		b.WriteString("\nCalls `" + p.Tool + "`:\n\n" + fenced("json", p.Args))
-	}
-	return b.String()
-}
-
-// fenced puts text in a fence that it can't end itself.
-func fenced(lang, text string) string {
-	fence := "```"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	return fence + lang + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence + "\n"
-}
-
 func (e Export) sums(d *proto.SessionDetail) string {
 	s := fmt.Sprintf("%s, %s, %s tokens read (%s of them from the cache), %s written; model %s; log %s in epoch %d",
 		many(d.Turns, "turn"), many(d.Usage.Completions, "completion"), term.Count(d.Usage.Prompt+d.Usage.Cached), term.Count(d.Usage.Cached), term.Count(d.Usage.Generated),

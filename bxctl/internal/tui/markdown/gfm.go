@@ -10,20 +10,28 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// newParser gives CommonMark with tables, strikethrough and task lists. Bare
+// CommonMark gives a parser of the plain language.
+func CommonMark() parser.Parser { return parser.NewParser(common()...) }
+
+// Tables gives a parser with tables, strikethrough and task lists. Bare
 // addresses stay text.
 //
 // goldmark has all three as extensions, in a package that also finds bare
 // addresses, by expressions so large that compiling them was a sixth of what any
 // command of bxctl took to start. The test holds these here to those there.
-func newParser() parser.Parser {
-	return parser.NewParser(
+func Tables() parser.Parser {
+	return parser.NewParser(append(common(),
+		parser.WithInlineParsers(util.Prioritized(checkBox{}, 0), util.Prioritized(tildes{}, 500)), // before links; after emphasis
+		parser.WithParagraphTransformers(util.Prioritized(tables{}, 200)),                          // after link references
+	)...)
+}
+
+func common() []parser.Option {
+	return []parser.Option{
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
 		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
-		parser.WithInlineParsers(util.Prioritized(checkBox{}, 0), util.Prioritized(tildes{}, 500)), // before links; after emphasis
 		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
-		parser.WithParagraphTransformers(util.Prioritized(tables{}, 200)), // after link references
-	)
+	}
 }
 
 const spaces = " \t\n\r"

@@ -36,7 +36,7 @@ func rowsWith(p parser.Parser, src string) [][]span {
 // that of goldmark's extensions. An escaped bar is not among it: they take one
 // at the end of a row for the row's border.
 func TestLikeTheExtensions(t *testing.T) {
-	ours, theirs := newParser(), oracle()
+	ours, theirs := Tables(), oracle()
 	bits := []string{
 		"|", "|", "|", "a", "bc", " ", "  ", "\t", "\n", "\n", "\n\n", "---", ":--", "--:", ":-:", "-", ":", "|---|---|\n", "| a | b |\n", "a|b\n",
 		"~", "~~", "~~~", "*", "**", "`", "[ ]", "[x] ", "[X]", "[", "]", "- ", "1. ", "> ", "    ", "# ", "===\n", "[l](m)", "<b>", "&amp;", "é", "\\~", "\\[",

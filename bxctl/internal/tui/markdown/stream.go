@@ -58,7 +58,7 @@ const (
 
 // NewStream begins a text in rows of at most width columns.
 func NewStream(theme Theme, width int) *Stream {
-	return &Stream{theme: theme, width: max(width, 8), parse: newParser()}
+	return &Stream{theme: theme, width: max(width, 8), parse: Tables()}
 }
 
 // Render lays a whole text out.
