@@ -35,7 +35,7 @@ const maxConns = 128
 // would take ends that follow each other closely for crashes.
 const settled = 20 * time.Second
 
-// run opens everything, confines the process, and works until it is told to end.
+// run opens what only root may, confines the process, and works until it is told to end.
 func run(d *daemon.Daemon, o options) error {
 	began := time.Now()
 	state, err := os.OpenRoot(o.state)
@@ -62,6 +62,8 @@ func run(d *daemon.Daemon, o options) error {
 	if _, err := x509.SystemCertPool(); err != nil { // it is read once, and out of reach later
 		d.Log().Warn("the certificates that this machine trusts cannot be read", "error", err.Error())
 	}
+	// From here on as the user whom the files belong to, so that what is made is its own.
+	confined := d.Confine(confinement(o, set.URL))
 	q, rec, err := queue.Open(state)
 	if err != nil {
 		return err
@@ -70,7 +72,7 @@ func run(d *daemon.Daemon, o options) error {
 	if rec.Torn > 0 {
 		d.Log().Warn("the end of the queue was cut off: it was not written whole, and so nothing was promised", "bytes", rec.Torn, "file", rec.Side)
 	}
-	p := parts{d: d, o: o, set: set, chat: chat, queue: q, state: state, began: began}
+	p := parts{d: d, o: o, set: set, chat: chat, queue: q, state: state, confined: confined, began: began}
 	return p.serve(l)
 }
 
@@ -113,11 +115,12 @@ type parts struct {
 	queue *queue.Queue
 	state *os.Root
 	began time.Time
+
+	confined []proto.Check
 }
 
-// serve confines the process and does its work.
+// serve does the work.
 func (p *parts) serve(l net.Listener) error {
-	var confined []proto.Check
 	var bot *bridge.Bot
 	desk, bad, err := approve.Open(approve.Config{
 		Chat: p.chat, Owners: p.set.Owners, Root: p.state, Now: time.Now, Zone: time.Local, Log: p.d.Log(),
@@ -127,7 +130,7 @@ func (p *parts) serve(l net.Listener) error {
 		},
 		Place: func(session string) (string, string, bool) { return bot.Place(session) },
 		Status: func() *proto.GatewayStatus {
-			return &proto.GatewayStatus{Version: daemon.Version, Checks: append(bot.Checks(), p.check()...), Confinement: confined}
+			return &proto.GatewayStatus{Version: daemon.Version, Checks: append(bot.Checks(), p.check()...), Confinement: p.confined}
 		},
 	})
 	if err != nil {
@@ -141,7 +144,6 @@ func (p *parts) serve(l net.Listener) error {
 		Rules: allow.Rules{Owners: p.set.Owners, Channels: p.set.Channels}, Changed: p.set.Changed,
 		Parts: p.set.Limits.Parts, Open: p.set.Limits.Open, CatchUp: time.Duration(p.set.Limits.CatchUp), Log: p.d.Log(),
 	})
-	confined = p.d.Confine(p.confinement())
 	server := &ipc.Server{Listener: l, Requests: proto.GatewayRequests, Peers: p.o.peers, MaxConns: maxConns, Log: p.d.Log(), Handle: desk.Serve}
 	g, ctx := errgroup.WithContext(p.d.Context())
 	g.Go(func() error { return ended(ctx, "the socket for brokerd", server.Serve(ctx)) })
@@ -197,12 +199,12 @@ func (p *parts) check() []proto.Check {
 
 // confinement is what gatewayd needs: its state to write, loopd's socket, the port of
 // its server, and what tells it how names are resolved.
-func (p *parts) confinement() daemon.Confinement {
+func confinement(o options, server string) daemon.Confinement {
 	return daemon.Confinement{
-		ReadWrite:  []string{p.o.state},
-		ReadOnly:   append([]string{filepath.Dir(p.o.loop)}, daemon.ResolverFiles()...),
-		ConnectTCP: []uint16{port(p.set.URL), 53},
-		UID:        uint32(p.o.uid), DieWithParent: p.o.dieWithParent,
+		ReadWrite:  []string{o.state},
+		ReadOnly:   append([]string{filepath.Dir(o.loop)}, daemon.ResolverFiles()...),
+		ConnectTCP: []uint16{port(server), 53},
+		UID:        uint32(o.uid), DieWithParent: o.dieWithParent,
 	}
 }
 
