@@ -16,7 +16,7 @@ import (
 
 // Programs are the programs that [Main] builds.
 func Programs() []string {
-	return []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "toolkit", "toolfetch"}
+	return []string{"bxctl", "loopd", "inferproxy", "practice", "brokerd", "runnerd", "egressd", "gatewayd", "toolkit", "toolfetch"}
 }
 
 // Main is for TestMain: it builds the programs as `make build` does, puts them

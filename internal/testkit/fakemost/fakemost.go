@@ -204,6 +204,13 @@ func (s *Server) Revoke(u *User) {
 	delete(s.tokens, u.Token)
 }
 
+// Restore makes a token good again that was taken back.
+func (s *Server) Restore(u *User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[u.Token] = u
+}
+
 // Disable switches an account off and ends its connections.
 func (s *Server) Disable(u *User) {
 	s.mu.Lock()

@@ -54,6 +54,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, u *User, at strin
 		s.fail(w, errSession())
 		return
 	}
+	if id, is := strings.CutPrefix(at, "/files/"); is && r.Method == http.MethodGet {
+		if _, content := s.File(id); content != nil {
+			_, _ = w.Write(content)
+			return
+		}
+	}
 	status, out, err := s.call(r, u, strings.Split(strings.Trim(at, "/"), "/"), body)
 	if err != nil {
 		s.fail(w, err)
