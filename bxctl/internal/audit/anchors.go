@@ -152,8 +152,8 @@ func anchorFault(err error) error {
 // anchorProblems is the error of anchors that are none.
 func anchorProblems(all []string) error {
 	return &fault.Fault{
-		What: "the audit log fits, but not every head that was kept in anchors/ is what it was", Means: "a line there was changed, or another key signed it",
-		Do: "look at the lines; who can write there is the user that runs bxctl", Key: "audit-anchors", Err: errors.New(strings.Join(all, "\n")),
+		What: "the audit log fits, but not every head that was kept of it is what it was", Means: "it was changed, or another key signed it",
+		Do: "look at the lines; who can write in anchors/ is the user that runs bxctl", Key: "audit-anchors", Err: errors.New(strings.Join(all, "\n")),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ type Verdict struct {
 	Last    string          `json:"last,omitzero"`
 	Anchors int             `json:"anchors"`  // checkpoints that bxctl kept
 	Results int             `json:"results"`  // heads in session logs
-	Matched int             `json:"matched"`  // of both
+	Given   int             `json:"given"`    // that the owner kept
+	Matched int             `json:"matched"`  // of all of these
 	Newest  int64           `json:"newest"`   // the longest log that a head tells of
 	Faults  []Finding       `json:"faults"`   // of the log
 	Anchor  []string        `json:"problems"` // of the anchors
@@ -44,11 +46,16 @@ type Finding struct {
 	Text string `json:"text"`
 }
 
-// Verify reads the heads that are kept outside of the log, and then the log.
+// Verify reads the heads that are kept outside of the log, and then the log, and
+// holds it to what the owner kept as well.
 // An error means that it could not be read; a log that is not whole is told
 // in the verdict.
-func (l Log) Verify(ctx context.Context) (Verdict, error) {
+func (l Log) Verify(ctx context.Context, given ...Given) (Verdict, error) {
 	kept, problems, err := l.anchors()
+	if err != nil {
+		return Verdict{}, err
+	}
+	own, more, err := l.given(given)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -56,8 +63,8 @@ func (l Log) Verify(ctx context.Context) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{Anchors: len(kept), Results: len(heads), Anchor: problems, Notes: notes}
-	all := append(kept, heads...)
+	v := Verdict{Anchors: len(kept), Results: len(heads), Given: len(own), Anchor: append(problems, more...), Notes: notes}
+	all := slices.Concat(kept, heads, own)
 	for _, a := range all {
 		v.Newest = max(v.Newest, a.N)
 	}
@@ -191,11 +198,15 @@ func (v Verdict) Print(s term.Screen, now time.Time) error {
 		fmt.Fprintf(&b, "%s %s\n", s.Warn("Read up to the fault:"), v.size(now))
 	}
 	switch {
-	case v.Anchors+v.Results == 0:
+	case v.Anchors+v.Results+v.Given == 0:
 		b.WriteString("  No head from outside is known, so that a log that was cut short or written anew would not be noticed.\n  bxctl audit anchor keeps one.\n")
 	default:
-		fmt.Fprintf(&b, "  %s of %s from outside fit (%s in anchors, %s in session logs); the newest is of record %s\n",
-			term.Count(int64(v.Matched)), many(int64(v.Anchors+v.Results), "head"), term.Count(int64(v.Anchors)), term.Count(int64(v.Results)), term.Count(v.Newest-1))
+		given := ""
+		if v.Given > 0 {
+			given = term.Count(int64(v.Given)) + " given by you, "
+		}
+		fmt.Fprintf(&b, "  %s of %s from outside fit (%s%s in anchors, %s in session logs); the newest is of record %s\n",
+			term.Count(int64(v.Matched)), many(int64(v.Anchors+v.Results+v.Given), "head"), given, term.Count(int64(v.Anchors)), term.Count(int64(v.Results)), term.Count(v.Newest-1))
 	}
 	if v.OK {
 		fmt.Fprintf(&b, "  head %d:%s\n", v.Head.N, v.Head.Hash)

@@ -188,33 +188,6 @@ func (a *app) showAudit(ctx context.Context, q audit.Query, follow bool, text fu
 	return nil
 }
 
-func (a *app) auditVerify() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "verify", Short: "check that no record was changed or is gone", Args: exactly(0),
-		Long: `Reads the whole log: checksums, numbers, and the hash of the record before in each.
-Then it compares every head of the log that was kept elsewhere: in anchors/ by
-bxctl audit anchor, and in the session logs, which have one with each result. Only they
-show that the end was cut off or the log written anew. Exit code 1 if anything does not
-fit. Without this program: docs/formats/verify_audit.py.`,
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		v, err := audit.At(a.layout).Verify(c.Context())
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			if err := archive.WriteJSON(a.out, v); err != nil {
-				return err
-			}
-			return v.Err()
-		}
-		return v.Print(a.out, a.env.Now())
-	}
-	return c
-}
-
 func (a *app) auditExport() *cobra.Command {
 	var w wanted
 	var format string
