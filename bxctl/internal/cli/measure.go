@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"boxmaker/bxctl/internal/loopdconf"
 	"boxmaker/bxctl/internal/measure"
 	"boxmaker/bxctl/internal/measure/api"
+	"boxmaker/bxctl/internal/prompt"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/bxctl/internal/up"
@@ -88,7 +88,7 @@ func (a *app) measurement(fresh, yes bool) (measure.Options, error) {
 	return measure.Options{
 		Flags:  flags,
 		Server: api.New(at), Settings: conf, State: filepath.Join(a.layout.Home, "measure", "state.json"), Fresh: fresh, Version: daemon.Version,
-		Now: a.env.Now, Tell: a.steps(), Consent: func(what string) error { return a.consent(what, yes) },
+		Now: a.env.Now, Tell: a.steps(), Note: a.note, Consent: func(what string) error { return a.consent(what, yes) },
 		Baseline: func(ctx context.Context) int64 {
 			if st, err := a.client().Status(ctx); err == nil {
 				return st.Baseline
@@ -114,28 +114,29 @@ func (a *app) steps() func(string) {
 		return show
 	}
 	return func(s string) {
-		if head, _, _ := strings.Cut(s, "/"); head != s && len(head) < 3 || strings.HasPrefix(s, "slot ") || strings.HasPrefix(s, "an earlier") || strings.HasPrefix(s, "going on") {
+		if head, _, _ := strings.Cut(s, "/"); head != s && len(head) < 3 {
 			fmt.Fprintln(a.env.Stderr, term.Line(s))
 		}
 	}
 }
 
+// note writes a line that stays.
+func (a *app) note(s string) { fmt.Fprintln(a.env.Stderr, a.err.Erase()+term.Line(s)) }
+
 func (a *app) consent(what string, yes bool) error {
-	fmt.Fprint(a.env.Stderr, a.err.Erase())
 	if yes {
-		fmt.Fprintln(a.env.Stderr, term.Line(what))
+		a.note(what)
 		return nil
 	}
+	fmt.Fprint(a.env.Stderr, a.err.Erase())
 	refused := &fault.Fault{Code: fault.Usage, What: what, Do: "measure later, or agree with: bxctl measure --yes", Key: "measure-evicts"}
 	if !term.IsTerminal(a.env.Stdin) || !a.err.Terminal {
 		return refused
 	}
-	fmt.Fprintf(a.env.Stderr, "%s. Go on? [y/N] ", term.Line(what))
-	line, err := bufio.NewReader(a.env.Stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
-		return nil
+	if ok, err := prompt.Yes(a.env.Stdin, a.env.Stderr, term.Line(what)+". Go on?"); err != nil || !ok {
+		return refused
 	}
-	return refused
+	return nil
 }
 
 // measureFailed explains the end of a run that was not finished.

@@ -106,6 +106,7 @@ type Options struct {
 	Version  string
 	Now      func() time.Time
 	Tell     func(string) // progress, a line each; may be nil
+	Note     func(string) // what the owner has to see after it happened, too; nil: Tell
 	// Consent is asked before something is evicted, with what that is. An error
 	// of it ends the run before anything was sent to a slot.
 	Consent func(what string) error
@@ -145,6 +146,9 @@ func steps() []step {
 func Run(ctx context.Context, o Options) (*Results, error) {
 	if o.Tell == nil {
 		o.Tell = func(string) {}
+	}
+	if o.Note == nil {
+		o.Note = o.Tell
 	}
 	if o.Deepest == 0 {
 		o.Deepest = 32768
@@ -280,7 +284,7 @@ func (r *run) ask(s Server) error {
 			case one.Busy:
 				what = fmt.Sprintf("slot %d works on a request of another program now", s.Slot)
 			case one.Tokens > 0:
-				r.Tell(fmt.Sprintf("slot %d holds %d tokens of an earlier request, which will be evicted", s.Slot, one.Tokens))
+				r.Note(fmt.Sprintf("slot %d holds %d tokens of an earlier request, which will be evicted", s.Slot, one.Tokens))
 			}
 		}
 	}

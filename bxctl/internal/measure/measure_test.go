@@ -220,7 +220,7 @@ func TestConsent(t *testing.T) {
 	}
 	f.slots[1].busy, f.slots[1].last = false, 700
 	told := ""
-	o.Tell = func(s string) { told += s + "\n" }
+	o.Note = func(s string) { told += s + "\n" }
 	if _, err := Run(t.Context(), o); err != nil || !strings.Contains(told, "slot 1 holds 700 tokens") {
 		t.Errorf("%v, %q", err, told)
 	}

@@ -40,18 +40,18 @@ func (r *run) resume(s Server) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		r.Tell("the results of an earlier run can't be read, and are measured anew: " + err.Error())
+		r.Note("the results of an earlier run can't be read, and are measured anew: " + err.Error())
 		return nil
 	case old.Form != form || old.Version != r.Version:
-		r.Tell("an earlier run was of another version of bxctl: all is measured anew")
+		r.Note("an earlier run was of another version of bxctl: all is measured anew")
 		return nil
 	case !old.Server.same(s):
-		r.Tell("an earlier run was of another server: all is measured anew")
+		r.Note("an earlier run was of another server: all is measured anew")
 		return nil
 	case !old.Ended.IsZero():
 		return nil // it is finished, so this is a new one
 	}
-	r.Tell("going on with the run of " + old.Started.Local().Format("2 Jan 15:04"))
+	r.Note("going on with the run of " + old.Started.Local().Format("2 Jan 15:04"))
 	old.Server = s
 	r.res = old
 	return nil
