@@ -20,7 +20,7 @@ func (m *Machine) advance(now time.Time, t *task) error {
 		return nil
 	}
 	for _, p := range t.Parts {
-		if t.Final[p.Key] {
+		if t.Final[p.Key] || p.Stays() {
 			continue
 		}
 		m.place(t, p)

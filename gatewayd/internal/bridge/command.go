@@ -11,6 +11,9 @@ import (
 	"boxmaker/internal/proto"
 )
 
+// commandNone marks a message that needs no answer, since a card shows what came of it.
+const commandNone = "none"
+
 // parse tells a command from a message for the agent. A command stands alone.
 func parse(message string) (command, text string) {
 	word := strings.ToLower(strings.TrimSpace(message))

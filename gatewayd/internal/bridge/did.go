@@ -76,7 +76,7 @@ func (m *Machine) refused(now time.Time, t *task, e Did) error {
 	case e.Final && utf8.RuneCountInString(e.Text) > smallPost && t.refused <= 2:
 		return m.instead(t, n, text(e.Text, smallPost))
 	case e.Final && e.Kind == Patch:
-		return m.anew(t, n, e)
+		return m.anew(t, n)
 	}
 	if t.refused >= refusals {
 		m.want(Warn{"an answer is given up, since the server refuses it; the session's log has it", t.Post})
@@ -117,17 +117,15 @@ func (m *Machine) instead(t *task, n int, parts []queue.Part) error {
 	return m.cfg.Queue.Put(&queue.Reply{Post: t.Post, Parts: slices.Concat(t.Parts[:n], parts, t.Parts[n+1:])})
 }
 
-// anew leaves the post that said to wait as it is, and has the answer follow it.
-func (m *Machine) anew(t *task, n int, e Did) error {
+// anew leaves the post that said to wait as it is, and has the answer follow it. One
+// record says both: of two only the first may be on disk.
+func (m *Machine) anew(t *task, n int) error {
 	if n < 0 {
 		return nil
 	}
 	next := t.Parts[n]
 	next.Key = m.cfg.Key()
 	t.sure[next.Key] = true
-	parts := slices.Concat(t.Parts[:n+1], []queue.Part{next}, t.Parts[n+1:])
-	return m.cfg.Queue.Put(
-		&queue.Reply{Post: t.Post, Parts: parts},
-		&queue.Placed{Post: t.Post, Key: e.Key, ID: e.ID, Final: true},
-	)
+	stays := queue.Part{Key: t.Parts[n].Key}
+	return m.cfg.Queue.Put(&queue.Reply{Post: t.Post, Parts: slices.Concat(t.Parts[:n], []queue.Part{stays, next}, t.Parts[n+1:])})
 }

@@ -78,8 +78,7 @@ func (b *Bot) hear(ctx context.Context, p mattermost.Post, ch mattermost.Channel
 	case err != nil:
 		return err
 	case handled && say == "":
-		h := heard(p, "none", "")
-		return b.step(ctx, Heard{h})
+		return b.step(ctx, Heard{heard(p, commandNone, "")})
 	case handled:
 		return b.step(ctx, Heard{heard(p, "say", say)})
 	}

@@ -169,6 +169,9 @@ func (m *Machine) heard(now time.Time, h queue.Heard) error {
 		return nil
 	}
 	h.Key = m.cfg.Key()
+	if h.Command == commandNone {
+		return m.cfg.Queue.Put(&h, &queue.Done{Post: h.Post})
+	}
 	if err := m.cfg.Queue.Put(&h); err != nil {
 		return err
 	}
@@ -201,6 +204,9 @@ func (m *Machine) gone(root string) error {
 func (m *Machine) reply(t *queue.Item, texts []queue.Part) error {
 	texts[0].Key = t.Key
 	for n := range texts {
+		if texts[n].Stays() || trimmed(texts[n].Text) && texts[n].File == "" {
+			texts[n].Text = "_The answer is empty._"
+		}
 		if n > 0 {
 			texts[n].Key = m.cfg.Key()
 			if task := m.tasks[t.Post]; task != nil {

@@ -111,9 +111,6 @@ const headRunes = 1500
 // answer makes posts of a turn's end.
 func (m *Machine) answer(d *proto.Done, files bool) []queue.Part {
 	raw := d.Answer
-	if d.Outcome == proto.TurnAnswered && trimmed(raw) {
-		raw = "_The answer is empty._"
-	}
 	var tail []string
 	if d.Outcome != proto.TurnAnswered {
 		tail = append(tail, "**"+ended(d.Outcome)+"** "+split.Harmless(sentence(d.Text, d.Runbook)))

@@ -49,13 +49,17 @@ type Heard struct {
 	Files   bool   `json:"files,omitzero"` // it had some, which are not read
 }
 
-// A Part is one post of an answer.
+// A Part is one post of an answer. One with neither text nor file is a post that the
+// server lets nobody change: it stays as it is, and others follow it.
 type Part struct {
 	Key  string `json:"key"`
 	Text string `json:"text"`
 	File string `json:"file,omitzero"` // content of a file to go with it
 	Top  bool   `json:"top,omitzero"`  // not in the thread, but a thread of its own
 }
+
+// Stays reports whether nothing is to be done for the part.
+func (p Part) Stays() bool { return p.Text == "" && p.File == "" }
 
 // Reply is the answer to a message, whole. The first part has the message's key.
 // A second Reply replaces the first, as far as it was not posted.

@@ -21,7 +21,7 @@ type Item struct {
 
 // Posted reports that all of the answer is on the server.
 func (i *Item) Posted() bool {
-	return i.Parts != nil && !slices.ContainsFunc(i.Parts, func(p Part) bool { return !i.Final[p.Key] })
+	return i.Parts != nil && !slices.ContainsFunc(i.Parts, func(p Part) bool { return !i.Final[p.Key] && !p.Stays() })
 }
 
 // State is what the records add up to. It is pure: [State.Apply] is the only way
