@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,12 +26,20 @@ var seeRunbook = regexp.MustCompile(`see runbook: ([a-z0-9-]+)`)
 //	runbook stderr|FILE   its text names a section that docs/runbook.md has
 //	bytes FILE N          makes a file of N letters
 //
+// and those of [scriptChat].
 // $REPO is the project's root.
 func TestScripts(t *testing.T) {
 	book, err := os.ReadFile("../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmds := map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"sigkill": killProgram,
+		"runs":    runs,
+		"runbook": func(ts *testscript.TestScript, neg bool, args []string) { runbook(ts, neg, args, string(book)) },
+		"bytes":   bytesFile,
+	}
+	maps.Copy(cmds, (&scriptChat{t: t}).commands())
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -51,12 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { stack.Sweep(home) })
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"sigkill": killProgram,
-			"runs":    runs,
-			"runbook": func(ts *testscript.TestScript, neg bool, args []string) { runbook(ts, neg, args, string(book)) },
-			"bytes":   bytesFile,
-		},
+		Cmds: cmds,
 	})
 }
 

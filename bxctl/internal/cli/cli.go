@@ -67,7 +67,10 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprint(env.Stderr, fault.Text(err))
+		for line := range strings.Lines(fault.Text(err)) {
+			line = strings.TrimSuffix(line, "\n")
+			fmt.Fprintln(env.Stderr, a.err.Fold(len(line)-len(strings.TrimLeft(line, " "))+2, line))
+		}
 	}
 	return fault.Code(err)
 }
@@ -98,7 +101,7 @@ func (a *app) root() *cobra.Command {
 		}
 		return err
 	}
-	root.AddCommand(a.initialise(), a.up(), a.down(), a.status(), a.ask(), a.chat(), a.sessions(), a.doctor(), a.measure(), a.version(), a.logs(), a.audit(), a.grants())
+	root.AddCommand(a.initialise(), a.up(), a.down(), a.status(), a.ask(), a.chat(), a.sessions(), a.doctor(), a.measure(), a.version(), a.logs(), a.audit(), a.grants(), a.mattermost())
 	root.AddCommand(a.oversight()...)
 	a.extras(root)
 	return root

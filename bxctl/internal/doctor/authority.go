@@ -12,6 +12,7 @@ import (
 
 	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/reach"
+	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
@@ -284,7 +285,8 @@ func brokerd(x *exam) {
 	if s.st.Halted {
 		x.add(Finding{Looked: path, Verdict: Warn, Runbook: "halted", Detail: strings.TrimSuffix("everything is denied since the halt: "+term.Line(s.st.HaltReason), ": "), Mend: "bxctl resume, once the reason is gone"})
 	}
-	for _, c := range s.st.Checks {
+	_, rows := report.Chat(s.st) // the others are of the check of the chat
+	for _, c := range rows {
 		if c.State == "failed" {
 			x.add(Finding{Looked: c.Name, Verdict: Fail, Detail: term.Line(c.Detail), Mend: "see the runbook, and bxctl logs brokerd runnerd egressd", Runbook: c.Runbook})
 		}

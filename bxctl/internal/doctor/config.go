@@ -60,9 +60,6 @@ func configFiles(x *exam) {
 	for _, name := range []string{setup.FileBroker, setup.FileRunner, setup.FileEgress} {
 		x.otherFile(filepath.Join(x.Layout.Config, name))
 	}
-	if x.chat() { // there only where a chat is set up
-		x.otherFile(filepath.Join(x.Layout.Config, setup.FileGateway))
-	}
 }
 
 // otherFile: a file whose keys only its role knows, which judges them at its start.

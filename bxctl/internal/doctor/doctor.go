@@ -120,6 +120,7 @@ func checks() []check {
 		{"loopd", "doctor-loopd", loopd},
 		{"server", "doctor-server", server},
 		{"brokerd", "doctor-brokerd", brokerd},
+		{"chat", "doctor-chat", chat},
 		{"confinement", "doctor-confinement", confinement},
 		{"listeners", "doctor-listeners", listeners},
 		{"clock", "doctor-clock", clock},

@@ -31,7 +31,7 @@ type broken struct {
 }
 
 func table() []broken {
-	return slices.Concat(brokenConfig(), brokenFiles(), brokenRuntime(), brokenServer(), brokenMachine(), brokenLogs(), brokenAuthority())
+	return slices.Concat(brokenConfig(), brokenFiles(), brokenRuntime(), brokenServer(), brokenMachine(), brokenLogs(), brokenAuthority(), brokenChat())
 }
 
 func brokenConfig() []broken {

@@ -52,6 +52,27 @@ func Hidden(in *os.File, out io.Writer, question string) (string, error) {
 	}
 }
 
+// Line asks for a line, without the spaces around it. What is typed behind it stays
+// for the next question. The end of input in the place of a line is [io.EOF].
+func Line(in io.Reader, out io.Writer, question string) (string, error) {
+	if _, err := fmt.Fprint(out, question); err != nil {
+		return "", err
+	}
+	var line []byte
+	for one := make([]byte, 1); len(line) < 4<<10; {
+		n, err := in.Read(one)
+		if n > 0 && one[0] == '\n' {
+			break
+		}
+		line = append(line, one[:n]...)
+		if err != nil {
+			fmt.Fprintln(out) //nolint:errcheck // the error that is returned says more
+			return "", err
+		}
+	}
+	return strings.TrimSpace(string(line)), nil
+}
+
 // Yes asks a question; only an answer that is "y" or "yes" is one.
 func Yes(in io.Reader, out io.Writer, question string) (bool, error) {
 	if f, ok := in.(*os.File); ok { // what is no terminal refuses that, and loses nothing

@@ -120,7 +120,7 @@ type writer struct {
 }
 
 func (w *writer) row(name, text string) {
-	fmt.Fprintf(&w.b, "  %-16s %s\n", name, text)
+	w.b.WriteString(w.sc.Fold(19, fmt.Sprintf("  %-16s %s", name, text)) + "\n")
 }
 
 func (w *writer) title(s string) { w.b.WriteString("\n" + w.sc.Bold(s) + "\n") }
@@ -219,8 +219,28 @@ func (w *writer) broker(st *proto.BrokerStatus, why string) {
 	if st.Kept > 0 {
 		w.row("results kept", fmt.Sprintf("%d, until loopd has logged them", st.Kept))
 	}
-	w.checks("what tools need", st.Checks)
+	chat, tools := Chat(st)
+	w.checks("what tools need", tools)
 	w.checks("confinement of brokerd", st.Confinement)
+	w.checks("chat", chat)
+}
+
+// Chat parts the rows of gatewayd, without its name before them, from the others.
+func Chat(st *proto.BrokerStatus) (chat, others []proto.Check) {
+	for _, c := range st.Checks {
+		name, of := strings.CutPrefix(c.Name, "gateway: ")
+		switch {
+		case of:
+			c.Name = name
+			chat = append(chat, c)
+		case c.Name == "gateway":
+			c.Name = "gatewayd"
+			chat = append(chat, c)
+		default:
+			others = append(others, c)
+		}
+	}
+	return chat, others
 }
 
 // Authority says in a line how brokerd is; warn: something is for the owner to do.

@@ -143,13 +143,19 @@ func (g Gateway) put(text string) string {
 	return text
 }
 
-// whole writes the file of a new installation, with all values.
+// whole writes the file of a new installation.
 func (g Gateway) whole() string {
-	text := g.put(gatewayText)
-	text, _ = setKey(text, "secrets", "key", literal(g.Secrets.Key))
-	text, _ = setKey(text, "limits", "parts", fmt.Sprint(g.Limits.Parts))
-	text, _ = setKey(text, "limits", "open", fmt.Sprint(g.Limits.Open))
-	text, _ = setKey(text, "limits", "catch_up", literal(g.Limits.CatchUp.String()))
+	text, std := g.put(gatewayText), DefaultGateway()
+	for _, k := range []struct{ section, key, now, std string }{
+		{"secrets", "key", literal(g.Secrets.Key), literal(std.Secrets.Key)},
+		{"limits", "parts", fmt.Sprint(g.Limits.Parts), fmt.Sprint(std.Limits.Parts)},
+		{"limits", "open", fmt.Sprint(g.Limits.Open), fmt.Sprint(std.Limits.Open)},
+		{"limits", "catch_up", literal(g.Limits.CatchUp.String()), literal(std.Limits.CatchUp.String())},
+	} {
+		if k.now != k.std {
+			text, _ = setKey(text, k.section, k.key, k.now)
+		}
+	}
 	return text
 }
 

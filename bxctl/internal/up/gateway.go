@@ -50,3 +50,8 @@ func (in Input) join(roles []Role) []Role {
 	}
 	return append(roles, in.gateway())
 }
+
+// RoleEnv is the environment that a role gets of one.
+func RoleEnv(l config.Layout, environ []string) []string {
+	return Input{Layout: l, Environ: environ}.env()
+}

@@ -30,7 +30,7 @@ const tested = "11"
 const soon = 14 * 24 * time.Hour
 
 // greeting is the message to the owner.
-const greeting = "This is Boxmaker's bot. It was just set up on your machine, and this message shows that it reaches you. " +
+const greeting = "This is Boxmaker's bot. It is being set up on your machine, and this message shows that it reaches you. " +
 	"It hears you alone, here and in channels that you listed; it answers as soon as Boxmaker was started anew. `help` shows what it understands."
 
 // Config are the parts of a probe that tests replace.
