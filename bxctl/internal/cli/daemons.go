@@ -89,7 +89,7 @@ func (a *app) printReport(r setup.Report) {
 	}
 	for _, m := range r.Made {
 		name, text, _ := strings.Cut(m, ": ")
-		fmt.Fprintf(w, "  %-14s %s\n", name, text)
+		fmt.Fprintln(w, a.out.Fold(17, fmt.Sprintf("  %-14s %s", name, text)))
 	}
 	model := map[setup.Kind]string{
 		setup.Practice: "the practice model: rules, not a language model",

@@ -41,15 +41,17 @@ func (r Report) Text(s term.Screen) string {
 
 func (f Finding) row(b *strings.Builder, s term.Screen, name string, wide int) {
 	paint := map[Verdict]func(string) string{OK: s.Good, Skipped: s.Dim, Warn: s.Warn, Fail: s.Bad}[f.Verdict]
-	indent := strings.Repeat(" ", 10+wide+2)
-	fmt.Fprintf(b, "  %s%-*s  %s\n", paint(fmt.Sprintf("%-8s", f.Verdict)), wide, name, term.Line(f.Looked+": "+f.Detail))
+	margin := 10 + wide + 2
+	indent := strings.Repeat(" ", margin)
+	line := func(hang int, text string) { b.WriteString(s.Fold(hang, text) + "\n") }
+	line(margin, fmt.Sprintf("  %s%-*s  %s", paint(fmt.Sprintf("%-8s", f.Verdict)), wide, name, term.Line(f.Looked+": "+f.Detail)))
 	for _, l := range []struct{ head, text string }{{"mend: ", f.Mend}, {"--fix: ", f.Fix}} {
 		if l.text != "" && f.Verdict != OK {
-			fmt.Fprintf(b, "%s%s%s\n", indent, s.Dim(l.head), term.Line(l.text))
+			line(margin+len(l.head), indent+s.Dim(l.head)+term.Line(l.text))
 		}
 	}
 	if f.Runbook != "" && (f.Verdict == Warn || f.Verdict == Fail) {
-		fmt.Fprintf(b, "%s%s\n", indent, s.Dim("(see runbook: "+term.Line(f.Runbook)+")"))
+		line(margin, indent+s.Dim("(see runbook: "+term.Line(f.Runbook)+")"))
 	}
 }
 

@@ -17,10 +17,12 @@ func (r *Results) Text(s term.Screen, points []Contract) string {
 	b.WriteString("\n")
 	paint := map[Verdict]func(string) string{Kept: s.Good, Doubt: s.Warn, Broken: s.Bad, Unclear: s.Dim}
 	for _, c := range points {
-		fmt.Fprintf(&b, "  %s  %s\n", paint[c.Verdict](fmt.Sprintf("%-8s", c.Verdict)), c.Point)
-		fmt.Fprintf(&b, "            %s\n", s.Dim(term.Line(c.Seen)))
+		const margin = 12
+		space := strings.Repeat(" ", margin)
+		b.WriteString(s.Fold(margin, "  "+paint[c.Verdict](fmt.Sprintf("%-8s", c.Verdict))+"  "+c.Point) + "\n")
+		b.WriteString(s.Fold(margin, space+s.Dim(term.Line(c.Seen))) + "\n")
 		if c.Do != "" {
-			fmt.Fprintf(&b, "            do: %s\n", term.Line(c.Do))
+			b.WriteString(s.Fold(margin+len("do: "), space+"do: "+term.Line(c.Do)) + "\n")
 		}
 	}
 	fmt.Fprintf(&b, "\nFor config/loopd.toml, so that loopd refuses to start with another server:\n\n%s", r.Expect())
