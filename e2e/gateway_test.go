@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	"boxmaker/e2e/chatstory"
 	"boxmaker/e2e/stack"
@@ -28,8 +29,12 @@ func newTown(t *testing.T) *fakeTown {
 		DM: f.Direct(owner, bot), Foreign: f.Direct(stranger, bot), Ops: f.Channel("O", "ops", owner, stranger, bot),
 	}}
 	town.Hook = func(text string) { f.Webhook(owner, town.DM, text) }
-	town.Edits = func(post string) int { _, n := f.Get(post); return n }
 	return town
+}
+
+// Posts posts as the owner without a request, which a fault would meet.
+func (f *fakeTown) Posts(channel string) func(root, text string) (string, error) {
+	return func(root, text string) (string, error) { return f.fake.Post(f.owner, channel, root, text).ID, nil }
 }
 
 // TestGatewayStory: see package chatstory; e2e/realmost tells the same of a real
@@ -37,4 +42,13 @@ func newTown(t *testing.T) *fakeTown {
 func TestGatewayStory(t *testing.T) {
 	stack.Containers(t)
 	chatstory.Tell(t, &newTown(t).Town)
+}
+
+// TestGatewayKill kills every program at random moments; BOXMAKER_KILLS says how
+// often (default 6), BOXMAKER_SEED repeats the choices of a run.
+func TestGatewayKill(t *testing.T) {
+	stack.Containers(t)
+	kills, seed := number(t, "BOXMAKER_KILLS", 6), number(t, "BOXMAKER_SEED", int(time.Now().UnixNano()%1e9))
+	t.Logf("BOXMAKER_KILLS=%d BOXMAKER_SEED=%d", kills, seed)
+	chatstory.Siege(t, &newTown(t).Town, kills, uint64(seed))
 }

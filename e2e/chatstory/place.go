@@ -1,6 +1,7 @@
 package chatstory
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"boxmaker/e2e/stack"
 	"boxmaker/internal/proto"
@@ -22,8 +24,7 @@ type Town struct {
 	Me, Stranger, Admin, Bot *Person
 	DM, Ops, Foreign         string
 
-	Hook  func(text string)     // the owner's own webhook posts into DM
-	Edits func(post string) int // how often a post's text was changed
+	Hook func(text string) // the owner's own webhook posts into DM
 }
 
 // A Place is Boxmaker with an owner's chat in a town.
@@ -31,6 +32,8 @@ type Place struct {
 	*stack.Stack
 	*Town
 	T *testing.T
+
+	besieged bool // up may end at any moment, and is started again
 
 	mu   sync.Mutex
 	want map[string]int // by thread: how many answers there must be in the end
@@ -93,6 +96,21 @@ func (p *Place) WaitConnected(state string) proto.Check {
 	return row
 }
 
+// await is WaitUntil, also where up is killed.
+func (p *Place) await(what string, ok func() bool) {
+	p.T.Helper()
+	if !p.besieged {
+		p.WaitUntil(what, ok)
+		return
+	}
+	for end := time.Now().Add(2 * stack.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	p.T.Fatalf("waited in vain until: %s", what)
+}
+
 // Must ends the test on an error.
 func Must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
@@ -116,16 +134,21 @@ type Message struct {
 // until it has come.
 func (p *Place) Ask(root, text string) *Message {
 	p.T.Helper()
-	m := p.AskIn(p.DM, root, text)
-	return m
+	return p.AskIn(p.DM, root, text)
 }
 
 // AskIn is Ask in a channel.
 func (p *Place) AskIn(channel, root, text string) *Message {
 	p.T.Helper()
+	return p.AskAs(func(root, text string) (string, error) { return p.Me.Post(channel, root, text) }, root, text)
+}
+
+// AskAs is Ask by another way to post, for a server that cannot be reached.
+func (p *Place) AskAs(post func(root, text string) (string, error), root, text string) *Message {
+	p.T.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := Must[string](p.T)(p.Me.Post(channel, root, text))
+	id := Must[string](p.T)(post(root, text))
 	m := &Message{p: p, ID: id, Root: root}
 	if root == "" {
 		m.Root = id
@@ -181,7 +204,7 @@ func (m *Message) Shown() (Post, bool) {
 func (m *Message) Answer() Post {
 	m.p.T.Helper()
 	var out Post
-	m.p.WaitUntil("the message "+m.ID+" is answered", func() bool {
+	m.p.await("the message "+m.ID+" is answered", func() bool {
 		var ok bool
 		out, ok = m.Shown()
 		return ok && !strings.HasPrefix(out.Message, waits)
@@ -205,7 +228,7 @@ func (m *Message) Says(words ...string) Post {
 func (m *Message) Waits(words string) Post {
 	m.p.T.Helper()
 	var out Post
-	m.p.WaitUntil("the message "+m.ID+" waits: "+words, func() bool {
+	m.p.await("the message "+m.ID+" waits: "+words, func() bool {
 		out, _ = m.Shown()
 		return strings.HasPrefix(out.Message, waits) && strings.Contains(out.Message, words)
 	})
@@ -261,6 +284,7 @@ func (p *Place) Exact() {
 	t := p.T
 	t.Helper()
 	p.WaitQuiet()
+	p.WaitUntil("gatewayd has nothing to do", p.idle)
 	tops := 0
 	threads := map[string]int{}
 	all := Must[[]Post](t)(p.Me.Channel(p.DM))
@@ -292,6 +316,29 @@ func (p *Place) Exact() {
 	}
 	p.turns()
 	p.Must("", "audit", "verify")
+}
+
+// idle reports whether gatewayd's queue is empty, by its log.
+func (p *Place) idle() bool {
+	b, err := os.ReadFile(filepath.Join(p.Layout.Gateway(), "queue.jsonl"))
+	if err != nil {
+		return false
+	}
+	open := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		var r struct{ Kind, Post string }
+		line, _, _ = strings.Cut(line, "\t")
+		if json.Unmarshal([]byte(line), &r) != nil {
+			return false // being written
+		}
+		switch r.Kind {
+		case "heard":
+			open[r.Post] = true
+		case "done":
+			delete(open, r.Post)
+		}
+	}
+	return len(open) == 0
 }
 
 // tell writes a thread down for a message of a test.
