@@ -291,6 +291,6 @@ func (w *writer) checks(title string, checks []proto.Check) {
 		if c.Runbook != "" && c.State == "failed" {
 			line += " (see runbook: " + term.Line(c.Runbook) + ")"
 		}
-		w.b.WriteString(line + "\n")
+		w.b.WriteString(w.sc.Fold(10+wide+2, line) + "\n")
 	}
 }
