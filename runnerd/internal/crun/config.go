@@ -1,6 +1,7 @@
 package crun
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
 
@@ -20,6 +21,8 @@ type config struct {
 	Hostname string  `json:"hostname"`
 	Mounts   []mount `json:"mounts"`
 	Linux    linux   `json:"linux"`
+
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 type process struct {
@@ -81,8 +84,9 @@ func readonly() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 }
 
-// encode gives config.json of a box.
-func encode(b *box.Box) ([]byte, error) {
+// encode gives config.json of a box. filter is the compiled profile; nil: crun
+// compiles it.
+func encode(b *box.Box, filter []byte) ([]byte, error) {
 	none := []string{}
 	c := config{
 		Version: "1.0.2", Hostname: "box", Root: root{Path: b.RootFS, Readonly: true},
@@ -94,6 +98,9 @@ func encode(b *box.Box) ([]byte, error) {
 			UIDs: []mapping{{box.Inside, b.UID, 1}}, GIDs: []mapping{{box.Inside, b.GID, 1}},
 			Masked: box.Masked(), Readonly: readonly(), Seccomp: seccomp.Profile(b.Door),
 		},
+	}
+	if filter != nil {
+		c.Annotations = map[string]string{filterAnnotation: base64.StdEncoding.EncodeToString(filter)}
 	}
 	for _, n := range []string{"user", "mount", "pid", "network", "ipc", "uts", "cgroup"} {
 		c.Linux.Namespaces = append(c.Linux.Namespaces, namespace{n})

@@ -25,10 +25,11 @@ import (
 
 // Runtime is crun.
 type Runtime struct {
-	path   string
-	sealed *program
-	state  string   // folder of the runtime's own state
-	global []string // arguments before the command
+	path    string
+	sealed  *program
+	state   string   // folder of the runtime's own state
+	global  []string // arguments before the command
+	filters filters
 }
 
 // New finds the program. state is a folder that only this user can enter.
@@ -44,9 +45,6 @@ func New(configured, state string) (*Runtime, error) {
 // Name gives crun.
 func (r *Runtime) Name() string { return "crun" }
 
-// Warm has nothing to do.
-func (r *Runtime) Warm(context.Context) error { return nil }
-
 const logName = "runtime.log"
 
 // env keeps newuidmap off the PATH: one user is mapped, which needs no help.
@@ -56,7 +54,7 @@ func (r *Runtime) env() []string {
 
 // Prepare writes config.json.
 func (r *Runtime) Prepare(b *box.Box) (runtime.Start, error) {
-	text, err := encode(b)
+	text, err := encode(b, r.filters.get(b.Door))
 	if err != nil {
 		return runtime.Start{}, err
 	}
