@@ -86,7 +86,21 @@ func (r *Runtime) Failed(b *box.Box, exit int, said string) (string, bool) {
 			words = append(words, e.Msg)
 		}
 	}
-	return "crun: " + strings.Join(words, "; "), len(words) > 0
+	return "crun: " + explained(strings.Join(words, "; ")), len(words) > 0
+}
+
+// explained adds what crun's words about namespaces mean. The first that it makes is
+// that of users, and the kernel says ENOSPC where none is left (clone(2)).
+func explained(words string) string {
+	if !strings.Contains(words, "clone: ") && !strings.Contains(words, "unshare: ") {
+		return words
+	}
+	for _, s := range []string{"No space left on device", "Operation not permitted", "Permission denied"} {
+		if strings.Contains(words, s) {
+			return words + " (the kernel makes no user namespace here)"
+		}
+	}
+	return words
 }
 
 // Remove kills the box's first process, and with it all others.
