@@ -14,7 +14,7 @@ bxctl init
 bxctl up --detach
 echo "what time is it?" | bxctl ask
 bxctl sessions list
-bxctl status | head -n 12
+bxctl status | head -n 15
 bxctl logs -n 3
 bxctl down
 LINES
