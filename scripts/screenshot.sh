@@ -16,7 +16,7 @@ await 'talk with'
 picture up 92 'bxctl up in a terminal: the roles with their state, the self-test, the last lines of the logs'
 tm new-window env -i HOME="$terminal_dir" BOXMAKER_HOME="$terminal_home" PATH="$PWD/bin:/usr/bin:/bin" \
 	TERM=tmux-256color COLORTERM=truecolor LANG=C.UTF-8 TZ=UTC bxctl chat
-tm resize-window -x 92 -y 42
+tm resize-window -x 92 -y 47
 await 'practice model · /help$'
 type_line 'what time is it?'
 await 'context [0-9]+% full'
