@@ -12,7 +12,7 @@ func (m *Machine) advance(now time.Time, t *task) error {
 	if t.Parts == nil {
 		m.ask(now, t)
 	}
-	if t.flying || now.Before(t.retry) || now.Before(m.pause) {
+	if t.flying || now.Before(t.retry) || now.Before(m.pause) || m.follows(t) {
 		return nil
 	}
 	if t.Parts == nil {
@@ -27,6 +27,23 @@ func (m *Machine) advance(now time.Time, t *task) error {
 		return nil
 	}
 	return m.posted(now, t)
+}
+
+// follows reports whether the first post for a message waits for that of an earlier one:
+// in a thread they stand in the order of the messages.
+func (m *Machine) follows(t *task) bool {
+	if _, there := t.Placed[t.Key]; there || t.Command != "" {
+		return false
+	}
+	for _, i := range m.cfg.Queue.Open() {
+		if i.Post == t.Post {
+			break
+		}
+		if _, there := i.Placed[i.Key]; !there && i.Root == t.Root && i.Command == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // posted ends a message whose answer stands.

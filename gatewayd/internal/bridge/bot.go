@@ -82,8 +82,9 @@ type Bot struct {
 	machine  *Machine
 	channels map[string]mattermost.Channel
 	catching bool
-	seated   int    // length of the queue when places was made
-	newest   string // and its newest message
+	early    []mattermost.Post // told of before it was known what is past
+	seated   int               // length of the queue when places was made
+	newest   string            // and its newest message
 
 	mu     sync.Mutex // guards what follows
 	self   Self
@@ -216,9 +217,11 @@ func (b *Bot) handle(ctx context.Context, l any) error {
 		b.channels[l.ch.ID] = l.ch
 		return b.consider(ctx, l.post)
 	case ask:
-		err := b.listed(l.all)
+		if err := b.listed(ctx, l.all); err != nil {
+			return err
+		}
 		l.reply <- b.wants()
-		return err
+		return nil
 	case caught:
 		return b.caught(ctx, l)
 	case caughtUp:

@@ -80,8 +80,8 @@ type ask struct {
 }
 
 // listed takes the list of channels. The first time ever it says what is past: all
-// that is there.
-func (b *Bot) listed(all []mattermost.Channel) error {
+// that was there, but for what an event told since.
+func (b *Bot) listed(ctx context.Context, all []mattermost.Channel) error {
 	last := int64(0)
 	clear(b.channels)
 	for _, ch := range all {
@@ -91,7 +91,19 @@ func (b *Bot) listed(all []mattermost.Channel) error {
 	if _, ok := b.cfg.Queue.First(); ok {
 		return nil
 	}
-	return b.cfg.Queue.Put(&queue.First{At: last})
+	for _, p := range b.early {
+		last = min(last, p.CreateAt-1)
+	}
+	if err := b.cfg.Queue.Put(&queue.First{At: max(last, 0)}); err != nil {
+		return err
+	}
+	for _, p := range b.early {
+		if err := b.consider(ctx, p); err != nil {
+			return err
+		}
+	}
+	b.early = nil
+	return nil
 }
 
 // wants gives the channels in which something may have been missed.

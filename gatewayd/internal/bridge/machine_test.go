@@ -211,12 +211,14 @@ func TestOrderInAThread(t *testing.T) {
 		return h
 	}
 	s.want(s.takes(in("p", "p")), "submit create")
-	s.want(s.takes(in("q", "p")), "create") // not before loopd has the first
+	first := s.do()
+	s.want(s.takes(in("q", "p")), "") // not before loopd has the first, and its post stands
 	s.want(s.takes(in("r", "r")), "submit create")
 	s.want(s.takes(Turn{"p", &proto.Accepted{}}), "submit")
 	if f := s.out[0].(Submit); f.Post != "q" || f.Session != "mm-p" {
 		t.Errorf("%+v", f)
 	}
+	s.want(s.takes(Did{Do: first, ID: "s1"}), "create")
 	s.takes(Lost{Post: "p"})
 	s.want(s.takes(Tick{}), "")
 	got, _ := s.wait(time.Minute)

@@ -188,6 +188,7 @@ func (w *model) perform(d Do) (id string, ok bool) {
 				w.t.Fatalf("a second post under one key: %+v", d)
 			}
 		}
+		w.inOrder(d)
 		p := &mpost{id: fmt.Sprint("s", len(w.posts)), key: d.Key, msg: d.Post, root: d.Root, text: d.Text, file: d.File}
 		w.posts = append(w.posts, p)
 		return p.id, true
@@ -212,6 +213,23 @@ func (w *model) perform(d Do) (id string, ok bool) {
 		}
 		w.t.Fatalf("an edit of no post of ours: %+v", d)
 		return "", false
+	}
+}
+
+// inOrder checks that the first post for a message stands behind those for earlier
+// ones of its thread.
+func (w *model) inOrder(d Do) {
+	h := w.heard[d.Post]
+	if i, ok := w.q.Get(d.Post); !ok || i.Key != d.Key || h.Command != "" {
+		return
+	}
+	for _, i := range w.q.Open() {
+		if i.Post == d.Post {
+			return
+		}
+		if i.Root == h.Root && i.Command == "" && !slices.ContainsFunc(w.posts, func(p *mpost) bool { return p.key == i.Key }) {
+			w.t.Fatalf("the post for %s comes before that for %s", d.Post, i.Post)
+		}
 	}
 }
 
