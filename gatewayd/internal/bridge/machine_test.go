@@ -466,3 +466,24 @@ func TestViews(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A search that the server refuses says nothing of the post that is looked for.
+func TestASearchThatIsRefused(t *testing.T) {
+	s := newSingle(t)
+	s.takes(message("p"))
+	s.takes(Did{Do: s.do(), ID: "s1"})
+	s.want(s.takes(done(strings.Repeat("word ", 1000))), "patch!")
+	s.want(s.takes(Did{Do: s.do(), ID: "s1"}), "create!")
+	if s.do().File == "" {
+		t.Fatalf("%+v", s.do())
+	}
+	s.takes(Did{Do: s.do(), Fault: Unsure})
+	for range 3 {
+		got, _ := s.wait(time.Minute)
+		s.want(got, "find!")
+		s.takes(Did{Do: s.do(), Fault: Refused})
+	}
+	if i, _ := s.q.Get("p"); len(i.Parts) != 2 || i.Parts[1].File == "" {
+		t.Errorf("%+v", i.Parts)
+	}
+}

@@ -38,6 +38,7 @@ func all() []Record {
 	return []Record{
 		&First{At: 5}, &Mark{"c", 7}, heard(1), &Heard{Post: "p2", Root: "p1", Channel: "c", At: 9, Key: "k2", Command: "stop", Files: true},
 		&Placed{Post: "p1", Key: "k1", ID: "s1"}, &Reply{Post: "p1", Parts: []Part{{Key: "k1", Text: "a"}, {Key: "k3", Text: "b", File: "c", Top: true}}},
+		&Reply{Post: "p1", Parts: []Part{{Key: "k1"}, {Key: "k4", Text: "a"}}},
 		&Placed{Post: "p1", Key: "k1", ID: "s1", Final: true}, &Done{Post: "p2"}, &Done{Post: "p0", Channel: "c", At: 3},
 	}
 }
@@ -58,6 +59,30 @@ func TestLines(t *testing.T) {
 	}
 	if got.String() != string(want) {
 		t.Errorf("got\n%s", &got)
+	}
+}
+
+// TestPage holds the page on the format to the records: the same kinds and members, in
+// the same order.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/formats/gateway-state.md")
+	must(t, err)
+	for _, r := range []Record{
+		&First{At: 1}, &Mark{"c", 1}, &Heard{Post: "p", Root: "p", Channel: "c", At: 1, Key: "k", Text: "t", Command: "c", Files: true},
+		&Reply{Post: "p", Parts: []Part{{Key: "k"}}}, &Placed{Post: "p", Key: "k", ID: "i", Final: true}, &Done{Post: "p", Channel: "c", At: 1},
+	} {
+		must(t, r.Validate())
+		row := "| `" + r.kind() + "` |"
+		for f := range reflect.TypeOf(r).Elem().Fields() {
+			name, opt, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if opt != "" {
+				name += "?"
+			}
+			row += " `" + name + "`"
+		}
+		if !strings.Contains(string(page), row+" |") {
+			t.Errorf("the page has no row %s", row)
+		}
 	}
 }
 
