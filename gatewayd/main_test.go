@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,6 +235,8 @@ func TestProgram(t *testing.T) {
 	h.fake.Post(h.me, h.dm, "", "help")
 	h.row("queue", "ok", "0 messages")
 	h.row("events", "ok", "the last one at")
+	h.approval()
+	h.owns()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +245,50 @@ func TestProgram(t *testing.T) {
 	}
 	if strings.Contains(h.log.String(), h.bot.Token) {
 		t.Error("the token is in the log")
+	}
+}
+
+// approval has a card shown.
+func (h *house) approval() {
+	h.t.Helper()
+	c, err := ipc.Dial(h.t.Context(), filepath.Join(h.dir, "run/gatewayd/gateway.sock"), proto.GatewayEvents)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer c.Close()
+	ask := &proto.Ask{
+		Approval: "a1", Code: "K7M4PX", Digest: strings.Repeat("ab", 32), Asked: proto.Time(time.Now()), Expires: proto.Time(time.Now().Add(time.Hour)),
+		Session: "chat-a", Tool: "write_file", Fields: []proto.Field{}, Read: []string{}, Write: []string{}, Hosts: []string{}, Secrets: []string{},
+		Class: proto.ClassPrivate, Taint: proto.ClassPublic, Grant: "g",
+	}
+	if err := c.Send(ask); err != nil {
+		h.t.Fatal(err)
+	}
+	if m, err := c.Recv(); err != nil || m.Tag() != "shown" {
+		h.t.Fatalf("%v, %v\n%s", m, err, &h.log)
+	}
+}
+
+// owns checks that all in its folder is the program's own: the next start is another
+// user's at first.
+func (h *house) owns() {
+	h.t.Helper()
+	want, n := uint32(os.Geteuid()), 0
+	if want == 0 {
+		want = roleUID
+	}
+	err := filepath.Walk(filepath.Join(h.dir, "state"), func(path string, fi os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		n++
+		if st := fi.Sys().(*syscall.Stat_t); st.Uid != want || fi.Mode().Perm()&0o077 != 0 {
+			h.t.Errorf("%s belongs to %d and has mode %o", path, st.Uid, fi.Mode().Perm())
+		}
+		return nil
+	})
+	if err != nil || n < 4 {
+		h.t.Errorf("%d files, %v", n, err)
 	}
 }
 
