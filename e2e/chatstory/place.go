@@ -33,7 +33,7 @@ type Place struct {
 	*Town
 	T *testing.T
 
-	besieged bool // up may end at any moment, and is started again
+	besieged bool // up may end at any moment, and is started again; set before all else
 
 	mu   sync.Mutex
 	want map[string]int // by thread: how many answers there must be in the end
@@ -96,19 +96,23 @@ func (p *Place) WaitConnected(state string) proto.Check {
 	return row
 }
 
-// await is WaitUntil, also where up is killed.
-func (p *Place) await(what string, ok func() bool) {
+// await is WaitUntil, also where up is killed, and shows the thread if it is in vain.
+func (m *Message) await(what string, ok func() bool) {
+	p := m.p
 	p.T.Helper()
-	if !p.besieged {
-		p.WaitUntil(what, ok)
-		return
-	}
-	for end := time.Now().Add(2 * stack.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * stack.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
+		select {
+		case <-p.Ended():
+			if !p.besieged {
+				p.T.Fatalf("bxctl up has ended by itself before the message %s %s", m.ID, what)
+			}
+		default:
+		}
 	}
-	p.T.Fatalf("waited in vain until: %s", what)
+	p.T.Fatalf("waited in vain until the message %s %s:\n%s", m.ID, what, p.tell(m.Root))
 }
 
 // Must ends the test on an error.
@@ -143,7 +147,7 @@ func (p *Place) AskIn(channel, root, text string) *Message {
 	return p.AskAs(func(root, text string) (string, error) { return p.Me.Post(channel, root, text) }, root, text)
 }
 
-// AskAs is Ask by another way to post, for a server that cannot be reached.
+// AskAs is Ask by another way to post, for a server whose requests fail.
 func (p *Place) AskAs(post func(root, text string) (string, error), root, text string) *Message {
 	p.T.Helper()
 	p.mu.Lock()
@@ -204,7 +208,7 @@ func (m *Message) Shown() (Post, bool) {
 func (m *Message) Answer() Post {
 	m.p.T.Helper()
 	var out Post
-	m.p.await("the message "+m.ID+" is answered", func() bool {
+	m.await("is answered", func() bool {
 		var ok bool
 		out, ok = m.Shown()
 		return ok && !strings.HasPrefix(out.Message, waits)
@@ -228,7 +232,7 @@ func (m *Message) Says(words ...string) Post {
 func (m *Message) Waits(words string) Post {
 	m.p.T.Helper()
 	var out Post
-	m.p.await("the message "+m.ID+" waits: "+words, func() bool {
+	m.await("waits: "+words, func() bool {
 		out, _ = m.Shown()
 		return strings.HasPrefix(out.Message, waits) && strings.Contains(out.Message, words)
 	})

@@ -35,13 +35,13 @@ func Tell(t *testing.T, town *Town) {
 		{"in a channel", channel},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
-			p.at(t)
+			p.At(t)
 			part.tell(p)
 		}) {
 			break
 		}
 	}
-	p.at(t)
+	p.At(t)
 	p.Exact()
 	p.NoListener()
 	p.NoTokenShown()
@@ -49,8 +49,8 @@ func Tell(t *testing.T, town *Town) {
 	p.NoToken()
 }
 
-// at has failures count for a part of the story.
-func (p *Place) at(t *testing.T) { p.T, p.TB = t, t }
+// At has failures count for a part of the story.
+func (p *Place) At(t *testing.T) { p.T, p.TB = t, t }
 
 func message(p *Place) {
 	m := p.Ask("", "Hello")
@@ -245,8 +245,8 @@ func queued(p *Place) {
 	m := p.Ask("", "run uname -n")
 	c := p.Card(m.Root)
 	next := p.Ask(m.Root, "answer with: the second")
-	last := p.Ask(m.Root, "answer with: the third")
 	next.Waits("1 message is before")
+	last := p.Ask(m.Root, "answer with: the third")
 	last.Waits("2 messages are before")
 	p.React(p.Me, c.ID, no)
 	m.Says("I will not try")

@@ -33,35 +33,14 @@ func run(m *testing.M) int {
 // newTown gives the story's town, with accounts of its own.
 func newTown(t *testing.T) (*chatstory.Town, *realmost.Server) {
 	t.Helper()
-	return townOn(t, pool.Get(t)), pool.Get(t)
-}
-
-func townOn(t *testing.T, s *realmost.Server) *chatstory.Town {
-	t.Helper()
-	owner, stranger, bot := s.Person(t, "owner"), s.Person(t, "stranger"), s.Bot(t, "boxmaker")
-	if err := s.Join(bot); err != nil {
-		t.Fatal(err)
-	}
-	person := func(u *realmost.User) *chatstory.Person {
-		return &chatstory.Person{ID: u.ID, Name: u.Name, Token: u.Token, URL: s.URL}
-	}
-	town := &chatstory.Town{
-		URL: s.URL, Me: person(owner), Stranger: person(stranger), Admin: person(s.Admin), Bot: person(bot),
-		DM: s.Direct(t, owner, bot), Foreign: s.Direct(t, stranger, bot), Ops: s.Channel(t, "ops", owner, stranger, bot),
-	}
-	hook := s.Hook(t, owner, s.Channel(t, "hooks", owner))
-	town.Hook = func(text string) {
-		status, b, err := owner.Call("POST", hook, map[string]any{"channel": "@" + bot.Name, "text": text}, nil)
-		if err != nil || status != 200 {
-			t.Fatalf("the webhook does not post: %d %s %v", status, b, err)
-		}
-	}
-	return town
+	s := pool.Get(t)
+	return chatstory.NewRealTown(t, s), s
 }
 
 // TestStory: see package chatstory.
 func TestStory(t *testing.T) {
 	town, _ := newTown(t)
+	t.Parallel()
 	stack.Containers(t)
 	chatstory.Tell(t, town)
 }
@@ -70,6 +49,7 @@ func TestStory(t *testing.T) {
 // how often (default 5), BOXMAKER_SEED repeats the choices of a run.
 func TestKill(t *testing.T) {
 	town, _ := newTown(t)
+	t.Parallel()
 	stack.Containers(t)
 	kills, seed := number(t, "BOXMAKER_KILLS", 5), number(t, "BOXMAKER_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("BOXMAKER_KILLS=%d BOXMAKER_SEED=%d", kills, seed)
