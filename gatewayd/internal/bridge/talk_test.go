@@ -50,3 +50,22 @@ func TestThePostThatSaysToWait(t *testing.T) {
 	r.quiet()
 	_ = second
 }
+
+// While the agent is at work its server shows that it is typing, in that thread; not
+// while a message waits for another, or for loopd.
+func TestTyping(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	idle := r.ask("", "hold")
+	busy := r.ask("", "hold and think")
+	r.until("it types", func() bool { return len(r.Requests("POST", "/users/me/typing")) > 0 })
+	for _, q := range r.Requests("POST", "/users/me/typing") {
+		if !strings.Contains(q.Body, busy.ID) || strings.Contains(q.Body, idle.ID) {
+			t.Error(q.Body)
+		}
+	}
+	r.until("it says what it does", func() bool { return strings.HasPrefix(r.said(busy.ID)[0], "⏳ _Thinking") })
+	r.loop.release("hold")
+	r.loop.release("hold and think")
+	r.one(idle, busy)
+}
