@@ -6,4 +6,4 @@ version=$(git describe --always --dirty 2>/dev/null || true)
 mkdir -p bin
 CGO_ENABLED=0 go build -trimpath \
 	-ldflags "-s -w -X boxmaker/internal/daemon.Version=${version:-dev}" \
-	-o bin/ ./bxctl ./loopd ./inferproxy ./practice ./brokerd ./runnerd ./egressd ./toolkit ./toolfetch
+	-o bin/ ./bxctl ./loopd ./inferproxy ./practice ./brokerd ./runnerd ./egressd ./gatewayd ./toolkit ./toolfetch

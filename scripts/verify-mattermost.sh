@@ -13,4 +13,4 @@ fi
 export MATTERMOST_SERVER
 mkdir -p .cache
 go -C tools build -o ../.cache/testlog ./testlog
-CGO_ENABLED=0 go test -json -count=1 -timeout 40m ./gatewayd/internal/mattermost ./gatewayd/internal/probe | .cache/testlog
+CGO_ENABLED=0 go test -json -count=1 -timeout 40m ./gatewayd/internal/mattermost ./gatewayd/internal/probe ./e2e/realmost | .cache/testlog
