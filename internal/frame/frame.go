@@ -46,6 +46,12 @@ func Write(w io.Writer, body []byte) error {
 // Read reads one frame. It returns io.EOF only between frames; a stream that
 // ends inside one gives io.ErrUnexpectedEOF.
 func Read(r io.Reader) ([]byte, error) {
+	return ReadIf(r, func(int) error { return nil })
+}
+
+// ReadIf is Read of a frame whose length, in bytes, was agreed to before anything
+// was allocated for it. An error of agree is returned, and the stream is unusable.
+func ReadIf(r io.Reader, agree func(n int) error) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err // io.EOF and io.ErrUnexpectedEOF as they are
@@ -56,6 +62,9 @@ func Read(r io.Reader) ([]byte, error) {
 		return nil, ErrEmpty
 	case n > MaxBytes:
 		return nil, ErrTooLarge
+	}
+	if err := agree(int(n)); err != nil {
+		return nil, err
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {

@@ -35,6 +35,8 @@ import (
 const (
 	DefaultMaxConns = 64
 	DefaultTimeout  = 10 * time.Second
+	// DefaultRoom is 16 of the largest requests.
+	DefaultRoom = 16 * frame.MaxBytes
 )
 
 var (
@@ -54,6 +56,10 @@ type Server struct {
 	// MaxConns bounds the connections at one time; 0 means DefaultMaxConns. One
 	// more is answered with a proto.Error of code not-ready and closed.
 	MaxConns int
+	// Room bounds the bytes of all requests that are read or answered at one time,
+	// so that a client can't fill this program's memory; 0 means DefaultRoom. One
+	// more is answered as one of too many connections.
+	Room int64
 	Log      *slog.Logger // may be nil
 	// Handle answers one request. Its context ends when the client goes away
 	// or half-closes (cause ErrGone), sends a second request (ErrSecond), does
@@ -64,6 +70,9 @@ type Server struct {
 	// RequestTimeout bounds the wait for the request, WriteTimeout that for one
 	// event to be taken; 0 means DefaultTimeout.
 	RequestTimeout, WriteTimeout time.Duration
+
+	mu   sync.Mutex
+	used int64 // of Room; guarded by mu
 }
 
 // Serve accepts until ctx ends (nil) or the listener fails. It returns when all
@@ -107,7 +116,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		default:
 			s.log().Warn("too many connections", "limit", cap(places))
 			st := &Stream{conn: conn, timeout: time.Second} // an empty socket buffer takes it at once
-			st.refuse(proto.ErrNotReady, "too many connections at once; try again in a moment", "too-many-connections")
+			st.busy()
 			conn.Close()
 		}
 	}
@@ -117,8 +126,20 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) answer(ctx context.Context, conn net.Conn, peer *unix.Ucred) {
 	defer conn.Close()
 	st := &Stream{conn: conn, timeout: orDefault(s.WriteTimeout, DefaultTimeout), peer: peer.Uid}
-	req, err := s.request(ctx, conn)
+	var held int64
+	defer func() { s.room(-held) }()
+	req, err := s.request(ctx, conn, func(n int) error {
+		if !s.room(int64(n)) {
+			return errRoom
+		}
+		held = int64(n)
+		return nil
+	})
 	switch {
+	case errors.Is(err, errRoom):
+		s.log().Warn("too large requests at once", "uid", peer.Uid, "pid", peer.Pid)
+		st.busy()
+		return
 	case errors.Is(err, io.EOF) || ctx.Err() != nil:
 		return // said nothing; or we are ending
 	case err != nil:
@@ -142,13 +163,26 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, peer *unix.Ucred) {
 	<-watched
 }
 
-func (s *Server) request(ctx context.Context, conn net.Conn) (proto.Message, error) {
+// room takes bytes, or gives them back. Without room for them nothing is taken.
+func (s *Server) room(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used+n > orDefault(s.Room, DefaultRoom) {
+		return false
+	}
+	s.used += n
+	return true
+}
+
+var errRoom = errors.New("ipc: no room for one more request")
+
+func (s *Server) request(ctx context.Context, conn net.Conn, agree func(int) error) (proto.Message, error) {
 	conn.SetReadDeadline(time.Now().Add(orDefault(s.RequestTimeout, DefaultTimeout)))
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(past()) })()
 	err := s.checkKey(conn)
 	var body []byte
 	if err == nil {
-		body, err = frame.Read(conn)
+		body, err = frame.ReadIf(conn, agree)
 	}
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -206,7 +240,7 @@ func passes(err error) bool {
 
 func past() time.Time { return time.Unix(1, 0) }
 
-func orDefault[T int | time.Duration](v, otherwise T) T {
+func orDefault[T int | int64 | time.Duration](v, otherwise T) T {
 	if v <= 0 {
 		return otherwise
 	}

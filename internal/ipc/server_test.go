@@ -110,6 +110,48 @@ func TestPeersAreChecked(t *testing.T) {
 	}
 }
 
+// Requests hold room as long as they are read or answered, by their length; one
+// that does not fit is refused before it is read, and leaves no trace.
+func TestRoom(t *testing.T) {
+	started, release := make(chan bool), make(chan bool)
+	path, _, _ := serve(t, &Server{Room: 300_000, Handle: func(_ context.Context, _ proto.Message, s *Stream) {
+		started <- true
+		<-release
+		_ = s.Send(&proto.Stopped{})
+	}})
+	large := &proto.Submit{Session: "s", Origin: "o", Text: strings.Repeat("x", 200_000), Surface: proto.SurfaceAsk}
+	small := &proto.GetStatus{}
+	c := dial(t, path)
+	if err := c.Send(large); err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	for range 50 {
+		var e *proto.Error
+		if _, err := Ask(within(t), path, proto.LoopEvents, large); !errors.As(err, &e) || e.Code != proto.ErrNotReady {
+			t.Fatalf("without room: %v", err)
+		}
+	}
+	other := dial(t, path)
+	if err := other.Send(small); err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	close(release)
+	for _, c := range []*Conn{c, other} {
+		if _, err := c.Recv(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Recv(); err != io.EOF {
+			t.Error(err)
+		}
+	}
+	go func() { <-started }()
+	if _, err := Ask(within(t), path, proto.LoopEvents, large); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
 func TestConnectionCap(t *testing.T) {
 	started, release := make(chan bool), make(chan bool)
 	path, _, _ := serve(t, &Server{MaxConns: 2, Handle: func(_ context.Context, _ proto.Message, s *Stream) {

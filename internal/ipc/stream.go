@@ -87,6 +87,11 @@ func (s *Stream) refuse(code proto.ErrCode, text, runbook string) {
 	_ = s.send(&proto.Error{Code: code, Text: text, Runbook: runbook})
 }
 
+// busy refuses for want of a place.
+func (s *Stream) busy() {
+	s.refuse(proto.ErrNotReady, "too many connections at once; try again in a moment", "too-many-connections")
+}
+
 // watch reads until the client sends more, goes away, or the read deadline is
 // set. It ends the context before it waits for a Send that may be stuck.
 func (s *Stream) watch(conn net.Conn) {
