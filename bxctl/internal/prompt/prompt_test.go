@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -157,5 +158,25 @@ func TestYesTypedBefore(t *testing.T) {
 				t.Errorf("%v, want %v", ok, c.want)
 			}
 		})
+	}
+}
+
+// A line is read to its end and not a byte beyond it: the next question has its own.
+func TestLine(t *testing.T) {
+	in := strings.NewReader("  one \r\n\ntwo\nrest")
+	var out bytes.Buffer
+	for _, want := range []string{"one", "", "two"} {
+		if got, err := Line(in, &out, "? "); err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	if got, err := Line(in, &out, "? "); !errors.Is(err, io.EOF) || got != "" {
+		t.Errorf("the end of input: %q, %v", got, err)
+	}
+	if got, err := Line(strings.NewReader(strings.Repeat("x", 9000)), &out, "? "); err != nil || len(got) != 4<<10 {
+		t.Errorf("a line without an end: %d bytes, %v", len(got), err)
+	}
+	if _, err := Line(broken{}, &out, "? "); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
 	}
 }
