@@ -111,7 +111,7 @@ func (b *Bot) wants() []want {
 	var out []want
 	for _, ch := range b.channels {
 		mark := b.cfg.Queue.Mark(ch.ID)
-		if ch.DeleteAt == 0 && ch.LastPostAt > mark && allow.Relevant(b.cfg.Rules, b.self.Bot, ch) {
+		if ch.DeleteAt == 0 && ch.LastPostAt > mark-behind && allow.Relevant(b.cfg.Rules, b.self.Bot, ch) {
 			out = append(out, want{ch, mark - behind})
 		}
 	}
