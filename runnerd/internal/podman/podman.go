@@ -7,7 +7,8 @@
 // set-user-id programs, or fail where runnerd is in a namespace that has no 0; and
 // it would keep a process alive between calls. No tool is 0 anywhere.
 //
-// Its storage, locks and sockets lie in a folder of runnerd's own, so that it
+// Its storage, locks and sockets lie in a folder of runnerd's own (or, for a path that podman finds too long, in one
+// of this user's, see runroot), so that it
 // shares nothing with other uses of podman by the same user. It takes no bound
 // for the number of files in a file system in memory (nr_inodes is "unknown mount
 // option" to it), so that only the memory limit of a call bounds those. Limits are not its
@@ -51,9 +52,13 @@ func New(configured, state string) (*Runtime, error) {
 		return nil, fmt.Errorf("podman needs the program unshare, of util-linux: %w", err)
 	}
 	r := &Runtime{path: path, unshare: unshare, state: state}
+	run, err := runroot(r.in("run"), places()...)
+	if err != nil {
+		return nil, err
+	}
 	r.global = []string{
 		"--user", "--map-root-user", "--mount", "--", path,
-		"--root", r.in("storage"), "--runroot", r.in("run"), "--tmpdir", r.in("tmp"), "--storage-driver", "vfs",
+		"--root", r.in("storage"), "--runroot", run, "--tmpdir", r.in("tmp"), "--storage-driver", "vfs",
 		"--cgroup-manager", "cgroupfs", "--events-backend", "none", "--log-level", "fatal",
 	}
 	if p, err := runtime.Find("crun", ""); err == nil { // runc wants uid 0 mapped inside
