@@ -80,6 +80,9 @@ func TestSetupOnATerminal(t *testing.T) {
 	if strings.Contains(screen, bot.Token) || strings.Contains(x.run("capture-pane", "-p", "-S", "-200"), bot.Token) {
 		t.Errorf("the token is on the screen:\n%s", screen)
 	}
+	if n := strings.Count(screen, "the bot is @box"); n != 1 {
+		t.Errorf("a step is shown %d times:\n%s", n, screen)
+	}
 	for _, want := range []string{chat.URL, ann.ID, town} {
 		if !strings.Contains(text(), `"`+want+`"`) {
 			t.Errorf("no %s in\n%s", want, text())

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"boxmaker/bxctl/internal/archive"
@@ -164,8 +165,10 @@ func (s *chatSetup) say(format string, args ...any) {
 	}
 }
 
-// show prints steps and adds them to the report.
+// show prints steps and adds them to the report. A later look makes earlier steps once
+// more: those are shown already.
 func (s *chatSetup) show(steps []proto.ProbeStep) {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(st proto.ProbeStep) bool { return slices.Contains(s.rep.Steps, st) })
 	s.rep.Steps = append(s.rep.Steps, steps...)
 	paint := map[string]func(string) string{"ok": s.a.out.Good, "warn": s.a.out.Warn, "failed": s.a.out.Bad}
 	for _, st := range steps {
