@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -59,10 +60,15 @@ func (b *Bot) history(ctx context.Context) error {
 	}
 	for _, w := range wants {
 		batch, err := b.cfg.Chat.Since(ctx, w.ch.ID, w.after)
-		if err != nil {
+		var no *mattermost.Refused
+		switch {
+		case err == nil:
+			b.box.put(caught{w.ch, batch})
+		case errors.As(err, &no) && !no.Token(): // not ours to read any more; others are
+			b.cfg.Log.Warn("the server does not let a channel be read", "channel", w.ch.ID, "error", err.Error())
+		default:
 			return err
 		}
-		b.box.put(caught{w.ch, batch})
 	}
 	return nil
 }

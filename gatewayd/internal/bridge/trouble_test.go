@@ -280,3 +280,23 @@ func TestManyMessages(t *testing.T) {
 	r.start()
 	r.one(posts...)
 }
+
+// A channel that cannot be read holds no other up.
+func TestAChannelThatCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	towns := []string{r.town}
+	for n := range 6 {
+		towns = append(towns, r.Channel("O", fmt.Sprint("town-", n), r.owner, r.bot))
+	}
+	r.cfg = func(b *BotConfig) { b.Rules.Channels = towns }
+	stop := r.start()
+	r.one(r.ask("", "before"))
+	_ = stop()
+	for _, town := range towns {
+		r.Post(r.owner, town, "", "@boxmaker hello")
+		r.Inject(fakemost.Fault{Kind: fakemost.Echo, Method: "GET", Path: "/channels/" + town + "/posts"})
+	}
+	p := r.ask("", "meanwhile")
+	r.start()
+	r.one(p)
+}
