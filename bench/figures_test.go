@@ -60,6 +60,7 @@ func TestFigures(t *testing.T) {
 		{"grants", lookup},
 		{"egress", egress},
 		{"chat", chatFigures},
+		{"gateway", gateway},
 	}
 	var table []row
 	for _, f := range figures {

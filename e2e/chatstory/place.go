@@ -288,7 +288,7 @@ func (p *Place) Exact() {
 	t := p.T
 	t.Helper()
 	p.WaitQuiet()
-	p.WaitUntil("gatewayd has nothing to do", p.idle)
+	p.WaitUntil("gatewayd has nothing to do", p.Idle)
 	tops := 0
 	threads := map[string]int{}
 	all := Must[[]Post](t)(p.Me.Channel(p.DM))
@@ -322,8 +322,8 @@ func (p *Place) Exact() {
 	p.Must("", "audit", "verify")
 }
 
-// idle reports whether gatewayd's queue is empty, by its log.
-func (p *Place) idle() bool {
+// Idle reports whether gatewayd's queue is empty, by its log.
+func (p *Place) Idle() bool {
 	b, err := os.ReadFile(filepath.Join(p.Layout.Gateway(), "queue.jsonl"))
 	if err != nil {
 		return false
