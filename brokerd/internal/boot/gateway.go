@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 
 	"boxmaker/brokerd/internal/gateway"
@@ -31,7 +32,10 @@ func gatewayLook(socket string, trouble func() error) Look {
 			return failed("gateway", err, "gatewayd-away")
 		}
 		rows := []proto.Check{{Name: "gateway", State: "ok", Detail: "gatewayd " + m.Version}}
-		if err := trouble(); err != nil {
+		switch err := trouble(); {
+		case errors.Is(err, gateway.ErrNotYet):
+			rows[0].State, rows[0].Detail = "pending", err.Error()
+		case err != nil:
 			rows = failed("gateway", err, "gatewayd-away")
 		}
 		return append(rows, within("gateway", m.Checks, m.Confinement)...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"boxmaker/brokerd/internal/gateway"
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
 )
@@ -75,6 +76,10 @@ func TestRowsOfAChat(t *testing.T) {
 	}
 	rows = gatewayLook(path, func() error { return errors.New("it answers nonsense") }).Ask(t.Context())
 	if len(rows) != 2 || rows[0].State != "failed" || rows[0].Detail != "it answers nonsense" {
+		t.Errorf("%+v", rows)
+	}
+	rows = gatewayLook(path, gateway.New(gateway.Config{}).Trouble).Ask(t.Context()) // at a start
+	if len(rows) != 2 || rows[0].State != "pending" {
 		t.Errorf("%+v", rows)
 	}
 }

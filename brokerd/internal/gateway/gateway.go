@@ -71,7 +71,10 @@ type Client struct {
 }
 
 // New makes a client. Run does its work.
-func New(c Config) *Client { return &Client{cfg: c, err: errors.New("not asked yet")} }
+func New(c Config) *Client { return &Client{cfg: c, err: ErrNotYet} }
+
+// ErrNotYet is the trouble of a client that has just begun.
+var ErrNotYet = errors.New("not asked yet")
 
 // Trouble says why gatewayd is not spoken to; nil if it is.
 func (c *Client) Trouble() error {
