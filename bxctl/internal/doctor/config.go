@@ -42,12 +42,7 @@ func configFiles(x *exam) {
 			x.ok(path, "parses")
 			continue
 		}
-		text, key := split(f.err)
-		text = strings.TrimPrefix(strings.TrimPrefix(text, path), ":")
-		if n, rest, ok := strings.Cut(text, ": "); ok && n != "" && strings.Trim(n, "0123456789") == "" {
-			text = "line " + n + ": " + rest
-		}
-		text = strings.TrimSpace(text)
+		text, key := mistake(path, f.err)
 		mend := "mend that line, then: bxctl down; bxctl up --detach"
 		switch {
 		case errors.Is(f.err, fs.ErrNotExist):
@@ -60,6 +55,16 @@ func configFiles(x *exam) {
 	for _, name := range []string{setup.FileBroker, setup.FileRunner, setup.FileEgress} {
 		x.otherFile(filepath.Join(x.Layout.Config, name))
 	}
+}
+
+// mistake gives the words of an error about a file, which the row names already.
+func mistake(path string, err error) (text, key string) {
+	text, key = split(err)
+	text = strings.TrimPrefix(strings.TrimPrefix(text, path), ":")
+	if n, rest, ok := strings.Cut(text, ": "); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+		text = "line " + n + ": " + rest
+	}
+	return strings.TrimSpace(text), key
 }
 
 // otherFile: a file whose keys only its role knows, which judges them at its start.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"boxmaker/bxctl/internal/mattermost"
 	"boxmaker/bxctl/internal/report"
@@ -30,8 +29,8 @@ func chat(x *exam) {
 	}
 	g, err := setup.LoadGateway(x.Layout)
 	if err != nil {
-		text, key := split(err)
-		x.add(Finding{Looked: path, Verdict: Fail, Detail: term.Line(strings.TrimPrefix(text, path)), Mend: "mend that line, or run bxctl mattermost setup", Runbook: first(key, "config-invalid")})
+		text, key := mistake(path, err)
+		x.add(Finding{Looked: path, Verdict: Fail, Detail: term.Line(text), Mend: "mend that line, or run bxctl mattermost setup", Runbook: first(key, "config-invalid")})
 		return
 	}
 	before := len(x.findings)

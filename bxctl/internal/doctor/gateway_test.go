@@ -43,7 +43,7 @@ func brokenChat() []broken {
 		})
 	}
 	return []broken{
-		{"chat without an owner", false, with(func(r *rig) { r.toml("gatewayd.toml", `owners = ["kq3w9tn8ztdgzbuh1jr4xe7mfo"]`, "owners = []") }), "chat", Fail, "nobody would be heard", "bxctl mattermost setup", false},
+		{"chat without an owner", false, with(func(r *rig) { r.toml("gatewayd.toml", `owners = ["kq3w9tn8ztdgzbuh1jr4xe7mfo"]`, "owners = []") }), "chat", Fail, "line 13: \"owners\": nobody would be heard", "bxctl mattermost setup", false},
 		{"chat with a misspelt key", false, with(func(r *rig) { r.toml("gatewayd.toml", "channels =", "chanels =") }), "chat", Fail, "chanels", "mend that line", false},
 		{"chat in the clear", false, with(func(r *rig) { r.toml("gatewayd.toml", "plain = false", "plain = true") }), "chat", Warn, "in the clear", "https://", false},
 		{"no token", false, with(func(r *rig) { r.must(os.Remove(store(r))) }), "chat", Fail, "token is not there", "bxctl mattermost setup", false},
