@@ -157,6 +157,9 @@ func (p *Place) AskAs(post func(root, text string) (string, error), root, text s
 	if root == "" {
 		m.Root = id
 	}
+	if p.want == nil {
+		p.want = map[string]int{}
+	}
 	m.n = p.want[m.Root]
 	p.want[m.Root]++
 	return m
@@ -172,6 +175,9 @@ func (m *Message) Elsewhere() {
 	m.p.want[m.Root]--
 	m.p.top++
 }
+
+// SayTop says that the bot has opened n threads by itself.
+func (p *Place) SayTop(n int) { p.mu.Lock(); defer p.mu.Unlock(); p.top += n }
 
 // Silent posts as the owner what needs no answer.
 func (p *Place) Silent(root, text string) string {

@@ -211,6 +211,16 @@ func (s *Server) Restore(u *User) {
 	s.tokens[u.Token] = u
 }
 
+// NewToken takes a user's token back and gives a new one.
+func (s *Server) NewToken(u *User) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, u.Token)
+	u.Token = NewID()
+	s.tokens[u.Token] = u
+	return u.Token
+}
+
 // Disable switches an account off and ends its connections.
 func (s *Server) Disable(u *User) {
 	s.mu.Lock()

@@ -10,15 +10,15 @@ import (
 	"boxmaker/internal/testkit/fakemost"
 )
 
-// TestGatewaySlow is about what takes its time: limits of silence, pauses. Each part
+// TestGatewayDelays is about what takes its time: limits of silence, pauses. Each part
 // begins something in an installation of its own, and then all are waited for.
-func TestGatewaySlow(t *testing.T) {
+func TestGatewayDelays(t *testing.T) {
 	t.Parallel()
 	parts := []struct {
 		name  string
 		begin func(*testing.T) (p *chatstory.Place, end func(*testing.T))
 	}{
-		{"silence", silence}, {"token revoked", tokenRevoked}, {"settings changed", settingsChanged}, {"edits", fewEdits},
+		{"silence", silence}, {"token revoked", tokenRevoked}, {"settings changed", settingsChanged}, {"set up anew", setUpAnew}, {"edits", fewEdits},
 	}
 	var places []*chatstory.Place
 	var ends []func(*testing.T)
@@ -106,6 +106,36 @@ func settingsChanged(t *testing.T) (*chatstory.Place, func(*testing.T)) {
 		})
 		if turns := p.Turns(late.ID); len(turns) != 0 {
 			t.Errorf("who is no owner any more was heard: %q", turns)
+		}
+	}
+}
+
+// A chat that was set up by the command works, and a new token that it is given later
+// is taken over without a word to anybody else.
+func setUpAnew(t *testing.T) (*chatstory.Place, func(*testing.T)) {
+	town := chatstory.NewFakeTown(t)
+	s := fresh(t)
+	setup := []string{"mattermost", "setup", "--url", town.URL, "--owner", town.Me.Name, "--token-file", "-", "--yes"}
+	s.Must(town.Bot.Token, setup...)
+	s.Up()
+	p := &chatstory.Place{Stack: s, Town: &town.Town, T: t}
+	p.WaitHeard()
+	m := p.AskAs(town.Post, "", "answer with: set up")
+	m.Says("set up")
+	old := town.Bot.Token
+	s.Must(town.Fake.NewToken(town.Bot), setup...)
+	late := p.AskAs(town.Post, m.Root, "answer with: set up anew")
+	return p, func(t *testing.T) {
+		late.Says("set up anew")
+		p.WaitConnected("ok")
+		if r := p.Bxctl("", "mattermost", "check"); r.Code != exitOK {
+			t.Errorf("bxctl mattermost check (exit %d):\n%s%s", r.Code, r.Stdout, r.Stderr)
+		}
+		p.SayTop(2) // the tests of the command
+		p.Exact()
+		town.Town.Bot.Token = town.Bot.Token // looked for in all files at the end
+		if r := p.Bxctl("", "logs"); strings.Contains(r.Stdout, old) {
+			t.Error("the former token is in a log")
 		}
 	}
 }
