@@ -53,7 +53,8 @@ func (e *stepError) Unwrap() error { return stepFault(e.ProbeStep) }
 // run is the setup: questions, looks, and then the writing.
 func (s *chatSetup) run(ctx context.Context) error {
 	var err error
-	if s.talk {
+	whole := s.o.url != "" && len(s.o.owners) > 0 && s.o.tokenFile != "" // nothing is left to ask
+	if s.talk && !whole {
 		err = s.dialogue(ctx)
 	} else {
 		err = s.script(ctx)

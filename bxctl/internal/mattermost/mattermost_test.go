@@ -119,9 +119,14 @@ func TestAskInVain(t *testing.T) {
 	if _, err := p.Ask(t.Context(), &proto.Probe{URL: "x"}, secret.Text{}); !errors.As(err, &f) || f.Key != "program-missing" {
 		t.Errorf("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := prober("hang").Ask(ctx, &proto.Probe{URL: "x"}, secret.Text{}); !errors.Is(err, context.DeadlineExceeded) {
+	p = prober("hang")
+	p.Patience = time.Millisecond
+	if _, err := p.Ask(t.Context(), &proto.Probe{URL: "x"}, secret.Text{}); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &f) || f.Key != "mattermost-probe" {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := prober("hang").Ask(ctx, &proto.Probe{URL: "x"}, secret.Text{}); !errors.Is(err, context.Canceled) || errors.As(err, new(*fault.Fault)) {
 		t.Errorf("%v", err)
 	}
 }

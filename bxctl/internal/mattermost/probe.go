@@ -8,6 +8,7 @@ package mattermost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Prober struct {
 	Program string   // path of gatewayd
 	Env     []string // of it
 	UID     uint32   // that it drops to, for root; 0: none
+
+	Patience time.Duration // 2 min
 }
 
 // Ask gives what gatewayd found. An error is of gatewayd itself; what is wrong with
@@ -49,13 +52,13 @@ func (p Prober) Ask(ctx context.Context, ask *proto.Probe, token secret.Text) (*
 	}
 	in = append(in, token.Reveal()...)
 	defer clear(in)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(p.Patience, patience))
 	defer cancel()
 	args := []string{"probe"}
 	if p.UID > 0 {
 		args = append(args, "-uid", strconv.FormatUint(uint64(p.UID), 10))
 	}
-	cmd := exec.CommandContext(ctx, p.Program, args...)
+	cmd := exec.CommandContext(asking, p.Program, args...)
 	var out, said bytes.Buffer
 	cmd.Env, cmd.Dir = p.Env, "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &said
@@ -69,6 +72,8 @@ func (p Prober) Ask(ctx context.Context, ask *proto.Probe, token secret.Text) (*
 		}
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case asking.Err() != nil:
+		return nil, p.broken(context.Cause(asking), said.String(), token)
 	case err != nil:
 		return nil, p.broken(err, said.String(), token)
 	}

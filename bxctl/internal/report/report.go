@@ -110,6 +110,7 @@ func (f Full) Text(sc term.Screen, now time.Time) string {
 	if f.Broker != nil || f.BrokerError != "" {
 		w.broker(f.Broker, f.BrokerError)
 	}
+	w.unasked(f)
 	return w.b.String()
 }
 
@@ -223,24 +224,6 @@ func (w *writer) broker(st *proto.BrokerStatus, why string) {
 	w.checks("what tools need", tools)
 	w.checks("confinement of brokerd", st.Confinement)
 	w.checks("chat", chat)
-}
-
-// Chat parts the rows of gatewayd, without its name before them, from the others.
-func Chat(st *proto.BrokerStatus) (chat, others []proto.Check) {
-	for _, c := range st.Checks {
-		name, of := strings.CutPrefix(c.Name, "gateway: ")
-		switch {
-		case of:
-			c.Name = name
-			chat = append(chat, c)
-		case c.Name == "gateway":
-			c.Name = "gatewayd"
-			chat = append(chat, c)
-		default:
-			others = append(others, c)
-		}
-	}
-	return chat, others
 }
 
 // Authority says in a line how brokerd is; warn: something is for the owner to do.

@@ -58,8 +58,10 @@ func TestTexts(t *testing.T) {
 		Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}},
 	}
 	chat := &proto.BrokerStatus{Grants: 1, Head: proto.AuditHead{Hash: strings.Repeat("0", 64)}, Checks: []proto.Check{
-		{Name: "runner", State: "ok", Detail: "crun 1.8.1"}, {Name: "gateway", State: "ok", Detail: "gatewayd v1"},
-		{Name: "gateway: mattermost", State: "failed", Detail: "the token is\x1b refused", Runbook: "mattermost-token"}, {Name: "gateway: queue", State: "ok", Detail: "3 messages without an answer"},
+		{Name: "runner", State: "ok", Detail: "crun 1.8.1"},
+		{Name: "gateway", State: "ok", Detail: "gatewayd v1"},
+		{Name: "gateway: mattermost", State: "failed", Detail: "the token is\x1b refused", Runbook: "mattermost-token"},
+		{Name: "gateway: queue", State: "ok", Detail: "3 messages without an answer"},
 		{Name: "grants", State: "ok", Detail: "1 grant"},
 	}}
 	halted := &proto.BrokerStatus{Halted: true, HaltReason: "odd things\nhappen", Grants: 1, Head: proto.AuditHead{Hash: strings.Repeat("0", 64)}}
@@ -69,6 +71,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{"authority.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: broker}},
 		{"chat.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: chat}},
+		{"chat-unasked.txt", Full{Home: "/home/me/box", Up: &Up{PID: 1, Since: now, State: "running", Roles: []Role{{Name: "gatewayd", PID: 7, Since: now, State: "running"}}}, Loopd: waiting}},
 		{"halted.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: halted}},
 		{"no-authority.txt", Full{Home: "/home/me/box", Loopd: waiting, BrokerError: "brokerd does not answer"}},
 		{"ready.txt", Full{Home: "/home/me/box", Up: up, Loopd: status}},

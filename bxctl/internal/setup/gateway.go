@@ -172,8 +172,10 @@ func (g Gateway) says(text string, was Gateway) bool {
 func differences(was, now Gateway) []string {
 	var out []string
 	for _, k := range []struct{ key, was, now string }{
-		{"url", literal(was.URL), literal(now.URL)}, {"plain", fmt.Sprint(was.Plain), fmt.Sprint(now.Plain)},
-		{"owners", literals(was.Owners), literals(now.Owners)}, {"channels", literals(was.Channels), literals(now.Channels)},
+		{"url", literal(was.URL), literal(now.URL)},
+		{"plain", fmt.Sprint(was.Plain), fmt.Sprint(now.Plain)},
+		{"owners", literals(was.Owners), literals(now.Owners)},
+		{"channels", literals(was.Channels), literals(now.Channels)},
 	} {
 		if k.was != k.now {
 			out = append(out, k.key+": "+k.was+" -> "+k.now)
