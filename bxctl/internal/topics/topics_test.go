@@ -17,7 +17,7 @@ func screen(width int) term.Screen {
 }
 
 func TestAllTopics(t *testing.T) {
-	if got := Names(); !slices.Equal(got, []string{"approvals", "audit", "confinement", "epochs", "grants", "practice", "secrets", "sessions", "slots"}) {
+	if got := Names(); !slices.Equal(got, []string{"approvals", "audit", "confinement", "epochs", "grants", "mattermost", "practice", "secrets", "sessions", "slots"}) {
 		t.Fatal(got)
 	}
 	for _, name := range Names() {
