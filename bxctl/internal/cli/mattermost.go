@@ -176,9 +176,9 @@ func (s *chatSetup) show(steps []proto.ProbeStep) {
 		if f == nil || st.State == "failed" { // which is told as an error
 			continue
 		}
-		s.say("  %s%-9s %s", f(fmt.Sprintf("%-6s", st.State)), st.Name, term.Line(st.Detail))
+		s.say("%s", s.a.out.Fold(18, fmt.Sprintf("  %s%-9s %s", f(fmt.Sprintf("%-6s", st.State)), st.Name, term.Line(st.Detail))))
 		if st.Do != "" {
-			s.say("  %-6s%-9s %s (see runbook: %s)", "", "", term.Line(st.Do), term.Line(st.Runbook))
+			s.say("%s", s.a.out.Fold(18, fmt.Sprintf("  %-6s%-9s %s (see runbook: %s)", "", "", term.Line(st.Do), term.Line(st.Runbook))))
 		}
 	}
 }

@@ -71,11 +71,16 @@ func Hello(ctx context.Context, cfg Config) (Greeting, error) {
 	case s == http.StatusBadGateway || s == http.StatusServiceUnavailable || s == http.StatusGatewayTimeout:
 		return g, &Failed{Status: s, Text: printable(string(b))}
 	}
-	var said map[string]jsontext.Value
-	if json.Unmarshal(b, &said, lax()) != nil || said["status"] == nil || said["AndroidLatestVersion"] == nil {
+	if !ping(b) {
 		return g, &Stranger{Status: res.StatusCode, Says: printable(string(b))}
 	}
 	return g, nil
+}
+
+// ping reports whether this is what a server's /system/ping answers, be it well or not.
+func ping(b []byte) bool {
+	var said map[string]jsontext.Value
+	return json.Unmarshal(b, &said, lax()) == nil && said["status"] != nil && said["AndroidLatestVersion"] != nil
 }
 
 // A URLError is an address that is not asked at all.

@@ -1,7 +1,9 @@
 package mattermost
 
 import (
+	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -89,4 +91,26 @@ func TestHelloFromSomebodyElse(t *testing.T) {
 	if _, err := Hello(t.Context(), Config{URL: "ftp://chat.example"}); !errors.As(err, &refused) {
 		t.Errorf("%v", err)
 	}
+}
+
+// Whatever is taken for a server's answer is an object with the two members.
+func FuzzPing(f *testing.F) {
+	f.Add([]byte(`{"AndroidLatestVersion":"","status":"OK","x":[1,{"status":2}]}`))
+	f.Add([]byte(`{"status":"OK"}`))
+	f.Add([]byte(`[{"status":"OK"}]`))
+	f.Add([]byte("{\"status\":\"\xff\",\"AndroidLatestVersion\":null}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if !ping(b) {
+			return
+		}
+		var said map[string]any
+		if err := json.Unmarshal(bytes.ToValidUTF8(b, []byte("?")), &said); err != nil {
+			t.Fatalf("%v: %q", err, b)
+		}
+		for _, name := range []string{"status", "AndroidLatestVersion"} {
+			if _, ok := said[name]; !ok {
+				t.Errorf("no %s in %q", name, b)
+			}
+		}
+	})
 }
