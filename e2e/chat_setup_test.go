@@ -58,6 +58,12 @@ func TestSetupOnATerminal(t *testing.T) {
 	ask("Token of the bot (it is not shown):")
 	x.keys("C-c")
 	x.settled("code 1\n")
+	begin(" --url " + chat.URL)
+	for i := range 5 {
+		x.s.WaitUntil("the question", func() bool { return strings.Count(x.screen(), "Token of the bot") == i+1 })
+		line("short")
+	}
+	x.settled("see runbook: mattermost-setup)\ncode 1\n")
 	if _, err := os.Stat(file); err == nil {
 		t.Fatal("a setup that was left wrote its file")
 	}

@@ -67,12 +67,17 @@ func Main(ctx context.Context, env Env) int {
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		for line := range strings.Lines(fault.Text(err)) {
-			line = strings.TrimSuffix(line, "\n")
-			fmt.Fprintln(env.Stderr, a.err.Fold(len(line)-len(strings.TrimLeft(line, " "))+2, line))
-		}
+		a.tell(err)
 	}
 	return fault.Code(err)
+}
+
+// tell prints an error, folded where a terminal is narrow.
+func (a *app) tell(err error) {
+	for line := range strings.Lines(fault.Text(err)) {
+		line = strings.TrimSuffix(line, "\n")
+		fmt.Fprintln(a.env.Stderr, a.err.Fold(len(line)-len(strings.TrimLeft(line, " "))+2, line))
+	}
 }
 
 func (a *app) root() *cobra.Command {

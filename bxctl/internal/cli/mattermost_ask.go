@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -97,50 +96,73 @@ func openPrivate(path string) (*os.File, error) {
 // dialogue asks for one thing after the other, and again for what is wrong.
 func (s *chatSetup) dialogue(ctx context.Context) error {
 	s.fromFlags()
-	s.say("%s\nYou need a server, an account of yours on it, and a bot with its token (docs/mattermost.md).\n", s.a.out.Bold("Boxmaker in your Mattermost chat"))
-	err := s.again(func(first bool) error {
-		if !first || s.o.url == "" {
-			if err := s.line("Address of the server, such as https://chat.example.com", s.want.URL, &s.want.URL); err != nil {
-				return err
-			}
-			s.address()
+	s.say("%s", s.a.out.Bold("Boxmaker in your Mattermost chat"))
+	s.say("%s\n", s.a.out.Fold(0, "You need a server, an account of yours on it, and a bot with its token (docs/mattermost.md)."))
+	for _, part := range []func(first bool) error{
+		func(first bool) error { return s.askAddress(ctx, first) },
+		func(first bool) error { return s.askBot(ctx, first) },
+		s.askPeople(ctx),
+	} {
+		if err := s.again(part); err != nil {
+			return err
 		}
-		return s.look(ctx, &proto.Probe{URL: s.want.URL, Plain: s.want.Plain}, secret.Text{})
-	})
-	if err == nil {
-		err = s.again(func(first bool) error {
-			if first && s.o.tokenFile != "" {
-				if err := s.readToken(); err != nil {
-					return err
-				}
-			} else if err := s.askToken(); err != nil {
-				return err
-			}
-			return s.look(ctx, &proto.Probe{URL: s.want.URL, Plain: s.want.Plain}, s.token)
-		})
 	}
-	if err != nil {
+	return nil
+}
+
+func (s *chatSetup) askAddress(ctx context.Context, first bool) error {
+	if !first {
+		s.want.URL = s.was.URL // what is offered is what was good
+	}
+	if !first || s.o.url == "" {
+		if err := s.line("Address of the server, such as https://chat.example.com", s.want.URL, &s.want.URL); err != nil {
+			return err
+		}
+		s.address()
+	}
+	return s.look(ctx, &proto.Probe{URL: s.want.URL, Plain: s.want.Plain}, secret.Text{})
+}
+
+func (s *chatSetup) askBot(ctx context.Context, first bool) error {
+	read := s.askToken
+	if first && s.o.tokenFile != "" {
+		read = s.readToken
+	}
+	if err := read(); err != nil {
 		return err
 	}
+	return s.look(ctx, &proto.Probe{URL: s.want.URL, Plain: s.want.Plain}, s.token)
+}
+
+// askPeople asks for owners and channels, the second time only for what was wrong.
+func (s *chatSetup) askPeople(ctx context.Context) func(first bool) error {
 	owner, channel := len(s.o.owners) == 0, !s.given("channel")
-	return s.again(func(bool) error {
+	return func(first bool) error {
 		if owner {
+			if !first {
+				s.want.Owners = s.was.Owners
+			}
 			if err := s.list("Your user name there (more: whoever else may use all that you may)", &s.want.Owners); err != nil {
 				return err
 			}
 		}
 		if channel {
+			if !first {
+				s.want.Channels = s.was.Channels
+			}
 			if err := s.list("Channels where you may name the bot, direct messages aside (- for none)", &s.want.Channels); err != nil {
 				return err
 			}
 		}
 		err := s.look(ctx, s.probe(), s.token)
 		var st *stepError
-		if errors.As(err, &st) { // only what is wrong is asked for again
-			owner, channel = st.Name == "owner", st.Name == "channel"
+		if errors.As(err, &st) {
+			if owner, channel = st.Name == "owner", st.Name == "channel"; !owner && !channel {
+				return stepFault(st.ProbeStep) // no other answer would help
+			}
 		}
 		return err
-	})
+	}
 }
 
 // tries is how often something is asked for.
@@ -155,14 +177,13 @@ func (s *chatSetup) again(ask func(first bool) error) error {
 		var st *stepError
 		var f *fault.Fault
 		mistake := errors.As(err, &f) && f.Key == "mattermost-token" && f.Code == fault.Usage
-		if errors.As(err, &st) && st.Name != "direct" && st.Name != "message" || mistake {
-			fmt.Fprint(s.a.env.Stderr, fault.Text(err))
-			s.rep.Steps = s.rep.Steps[:seen]
-			continue
+		if !errors.As(err, &st) && !mistake {
+			return err
 		}
-		return err
+		s.a.tell(err)
+		s.rep.Steps = s.rep.Steps[:seen]
 	}
-	return err
+	return &fault.Fault{What: "there was no answer that is of use", Means: "nothing was changed", Do: "see what stands above, and run it again", Key: "mattermost-setup"}
 }
 
 // line asks for a text; Enter keeps what is set.
