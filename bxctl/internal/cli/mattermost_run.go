@@ -207,6 +207,10 @@ func (s *chatSetup) next(kept string, there bool) {
 		s.say("Boxmaker runs; gatewayd takes it over by itself.")
 	case err == nil && pid != 0:
 		s.say("Boxmaker runs; start the chat with: bxctl down; bxctl up --detach")
+	case up.RunBySystemd(s.a.layout) && there:
+		s.say("systemd runs Boxmaker; gatewayd takes it over by itself.")
+	case up.RunBySystemd(s.a.layout):
+		s.say("systemd runs Boxmaker; write its units once more, with one for gatewayd: bxctl init --systemd")
 	default:
 		s.say("Next: bxctl up --detach, then write to @%s.", term.Line(s.rep.Bot.Name))
 	}
