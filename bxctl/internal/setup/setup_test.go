@@ -13,7 +13,13 @@ import (
 )
 
 func layout(t *testing.T) config.Layout {
-	home := filepath.Join(t.TempDir(), "box")
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} { // as root, the roles pass through
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(dir, "box")
 	l, err := config.Locate(func(name string) string {
 		if name == "BOXMAKER_HOME" {
 			return home
