@@ -42,6 +42,7 @@ type Item struct {
 type Answer struct {
 	Verdict proto.Verdict `json:"verdict,omitzero"`
 	By      string        `json:"by,omitzero"`
+	At      int64         `json:"at,omitzero"` // of the message, on the server's clock
 }
 
 // An End is how an approval ended. The zero value is none.
@@ -111,18 +112,26 @@ func (i *Item) Next(look, file bool) Step {
 		return StepWait
 	case !i.Marked:
 		return StepMark
-	case (look || i.Said.Verdict != "") && i.Answer.Verdict == "":
+	case (look || i.said()) && i.Answer.Verdict == "":
 		return StepLook
 	}
 	return StepWait
 }
 
-// open reports whether an answer of the chat can count now.
-func (i *Item) open(now time.Time) bool {
+// waits reports whether an answer of the chat can count as soon as the card's post is
+// known.
+func (i *Item) waits(now time.Time) bool {
 	t, err := proto.ParseTime(i.Ask.Expires)
-	return err == nil && now.Before(t) && i.Anchor == "" && !i.Ask.Elsewhere() && i.Post != "" && !i.Mute && !i.Spoiled &&
+	return err == nil && now.Before(t) && i.Anchor == "" && !i.Ask.Elsewhere() && !i.Mute && !i.Spoiled &&
 		i.Answer.Verdict == "" && i.End.Verdict == ""
 }
+
+// open reports whether an answer of the chat can count now.
+func (i *Item) open(now time.Time) bool { return i.waits(now) && i.Post != "" }
+
+// said reports whether a message of the owner is an answer to the card: one that is
+// older than it is none.
+func (i *Item) said() bool { return i.Said.Verdict != "" && i.Post != "" && i.Said.At >= i.At }
 
 // Seen takes what the server says of the post, and who reacted how. It is the
 // only way in which a reaction counts: an event is a mere hint to look, since
@@ -137,7 +146,10 @@ func (i *Item) Seen(p mattermost.Post, rs []mattermost.Reaction, me string, owne
 		i.Spoiled = true
 		return
 	}
-	if i.Answer = i.Said; i.Answer.Verdict == proto.VerdictDenied {
+	if i.said() {
+		i.Answer = i.Said
+	}
+	if i.Answer.Verdict == proto.VerdictDenied {
 		return
 	}
 	for _, r := range rs {
@@ -181,17 +193,21 @@ func ParseWord(s string) (Word, bool) {
 }
 
 // Hear takes a message of the owner as an answer, for [Item.Seen] to find that the
-// card is still what was posted. Its code alone is worth
-// nothing: it has to stand where the card stands, be written by hand after it,
-// and never have been edited, for an administrator can edit the owner's posts.
+// card is still what was posted. Its code alone is worth nothing: it has to stand
+// where the card stands, be written by hand after it, and never have been edited, for
+// an administrator can edit the owner's posts. The owner may have seen the card before
+// we know that it was posted, as after a restart; then its time is looked at later.
 func (i *Item) Hear(p mattermost.Post, w Word, direct bool, owners []string, now time.Time) bool {
-	if !i.open(now) || i.Said.Verdict != "" || !strings.EqualFold(w.Code, i.Ask.Code) || !slices.Contains(owners, p.User) || !p.ByHand() || p.EditAt != 0 ||
-		p.Channel != i.Channel || p.CreateAt < i.At {
+	known := i.Post != ""
+	if !i.waits(now) || !known && (!i.Tried || i.Said.Verdict != "") || i.said() {
+		return false
+	}
+	if !strings.EqualFold(w.Code, i.Ask.Code) || !slices.Contains(owners, p.User) || !p.ByHand() || p.EditAt != 0 || p.Channel != i.Channel || p.CreateAt < i.At {
 		return false
 	}
 	if root := p.ThreadRoot(); !direct && root != i.Post && (i.Root == "" || root != i.Root) {
 		return false
 	}
-	i.Said = Answer{Verdict: w.Verdict, By: p.User}
+	i.Said = Answer{Verdict: w.Verdict, By: p.User, At: p.CreateAt}
 	return true
 }

@@ -99,10 +99,10 @@ func TestCaseP56Reactions(t *testing.T) {
 		{name: "the card has another key", post: func(p *mattermost.Post) { p.Props.Key = "key2" }, rs: yes, spoil: true},
 		{name: "the card is a system message", post: func(p *mattermost.Post) { p.Type = "system_generic" }, rs: yes, spoil: true},
 		{name: "an old text of the card", post: func(p *mattermost.Post) { p.Original = otherID }, rs: yes, spoil: true},
-		{name: "a word of the owner, and no reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner} }, want: proto.VerdictApproved},
-		{name: "a word to a card that was edited", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner} }, post: func(p *mattermost.Post) { p.EditAt = 1 }, spoil: true},
-		{name: "a yes by word and a no by reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner} }, rs: []mattermost.Reaction{by(owner, EmojiNo)}, want: proto.VerdictDenied},
-		{name: "a no by word and a yes by reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictDenied, owner} }, rs: yes, want: proto.VerdictDenied},
+		{name: "a word of the owner, and no reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner, 2000} }, want: proto.VerdictApproved},
+		{name: "a word to a card that was edited", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner, 2000} }, post: func(p *mattermost.Post) { p.EditAt = 1 }, spoil: true},
+		{name: "a yes by word and a no by reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictApproved, owner, 2000} }, rs: []mattermost.Reaction{by(owner, EmojiNo)}, want: proto.VerdictDenied},
+		{name: "a no by word and a yes by reaction", item: func(i *Item) { i.Said = Answer{proto.VerdictDenied, owner, 2000} }, rs: yes, want: proto.VerdictDenied},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			i, p := shown(), intact()
@@ -166,8 +166,8 @@ func TestCaseP56Replies(t *testing.T) {
 		{name: "yes", text: "yes"},
 		{name: "the approval's id", text: "approve a1"},
 		{name: "after the expiry", text: "approve K7M4PX", late: 15 * time.Minute},
-		{name: "after a first word", text: "approve K7M4PX", item: func(i *Item) { i.Said = Answer{proto.VerdictDenied, owner} }, want: proto.VerdictDenied},
-		{name: "after an answer", text: "approve K7M4PX", item: func(i *Item) { i.Answer = Answer{proto.VerdictDenied, owner} }},
+		{name: "after a first word", text: "approve K7M4PX", item: func(i *Item) { i.Said = Answer{proto.VerdictDenied, owner, 2000} }, want: proto.VerdictDenied},
+		{name: "after an answer", text: "approve K7M4PX", item: func(i *Item) { i.Answer = Answer{proto.VerdictDenied, owner, 2000} }},
 		{name: "after the end", text: "approve K7M4PX", item: func(i *Item) { i.End = End{Verdict: proto.VerdictExpired} }},
 		{name: "to a card that was changed", text: "approve K7M4PX", item: func(i *Item) { i.Spoiled = true }},
 		{name: "to news", text: "approve K7M4PX", item: func(i *Item) { i.Mute = true }},
@@ -186,6 +186,44 @@ func TestCaseP56Replies(t *testing.T) {
 			}
 			if i.Said.Verdict != tc.want {
 				t.Errorf("%+v", i.Said)
+			}
+		})
+	}
+}
+
+// The owner can see a card, and answer it, before gatewayd knows that it was posted:
+// such a word counts once the card is found, unless it is older than the card.
+func TestAWordBeforeTheCardIsKnown(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		tried  bool
+		direct bool
+		root   string
+		at     int64 // of the card, as it is found
+		want   proto.Verdict
+	}{
+		{"after the card", true, false, rootID, 1500, proto.VerdictApproved},
+		{"in the direct channel", true, true, "", 1500, proto.VerdictApproved},
+		{"before the card", true, false, rootID, 2500, ""},
+		{"in another thread elsewhere", true, false, otherID, 1500, ""},
+		{"of a card that was never tried", false, false, rootID, 1500, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			i := shown()
+			i.Post, i.At, i.Tried = "", 0, tc.tried
+			p := mattermost.Post{ID: otherID, User: owner, Channel: home, Root: tc.root, Message: "approve K7M4PX", CreateAt: 2000, UpdateAt: 2000}
+			i.Hear(p, Word{proto.VerdictApproved, "K7M4PX"}, tc.direct, []string{owner}, noon())
+			if i.Answer.Verdict != "" {
+				t.Fatalf("%+v before the card was looked at", i.Answer)
+			}
+			i.Post, i.At = cardID, tc.at
+			i.Seen(intact(), nil, me, []string{owner}, noon())
+			if i.Answer.Verdict != tc.want {
+				t.Errorf("%+v", i.Answer)
+			}
+			p.CreateAt, p.Root = 3000, rootID
+			if heard := i.Hear(p, Word{proto.VerdictDenied, "K7M4PX"}, false, []string{owner}, noon()); heard != (tc.want == "") {
+				t.Errorf("a second word was taken: %v", heard)
 			}
 		})
 	}
@@ -243,7 +281,7 @@ func TestSteps(t *testing.T) {
 		{name: "posted", item: func(i *Item) { i.Marked = false }, look: true, want: StepMark},
 		{name: "shown", item: func(*Item) {}, want: StepWait},
 		{name: "shown, and something happened", item: func(*Item) {}, look: true, want: StepLook},
-		{name: "the owner wrote", item: func(i *Item) { i.Said.Verdict = proto.VerdictDenied }, want: StepLook},
+		{name: "the owner wrote", item: func(i *Item) { i.Said = Answer{proto.VerdictDenied, owner, 2000} }, want: StepLook},
 		{name: "answered", item: func(i *Item) { i.Answer.Verdict = proto.VerdictDenied }, look: true, want: StepWait},
 		{name: "ended", item: func(i *Item) { i.End.Verdict = proto.VerdictExpired }, look: true, want: StepClose},
 		{name: "ended before it was posted", item: func(i *Item) { *i = Item{End: End{Verdict: proto.VerdictExpired}} }, want: StepForget},
