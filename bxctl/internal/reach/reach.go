@@ -46,16 +46,17 @@ func Home(home string, uid uint32) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
+	var closed error // of the uppermost that is: what is below can't be asked for
 	for dir := filepath.Dir(home); ; dir = filepath.Dir(dir) {
 		if err := MayUse(dir, uid, unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &fault.Fault{
+			closed = &fault.Fault{
 				What: fmt.Sprintf("uid %d, as which a part of Boxmaker runs, can't pass through %s", uid, dir), Err: err,
 				Means: "as root, bxctl up runs each part as a user of its own and never as root, and so " + home + " is out of their reach",
 				Do:    "use a home in an open place, such as /var/lib/boxmaker (--home or BOXMAKER_HOME), or chmod o+x " + dir + ", which lets nobody list it", Key: "home-out-of-reach",
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return nil
+			return closed
 		}
 	}
 }
