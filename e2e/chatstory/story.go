@@ -32,6 +32,7 @@ func Tell(t *testing.T, town *Town) {
 		{"queued and stopped", queued},
 		{"edited and deleted", edited},
 		{"a long answer", long},
+		{"a file", file},
 		{"in a channel", channel},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
@@ -332,6 +333,23 @@ func long(p *Place) {
 		p.T.Errorf("the answer in pieces has %d letters, want %d", len(got), want.Len())
 	}
 	p.T.Logf("an answer of %d letters", len(text))
+}
+
+// file is an answer that would be too many posts.
+func file(p *Place) {
+	m := p.Ask("", "count to 16000")
+	m.Says("all of it is in the file")
+	m.More(1)
+	var with Post
+	m.await("has its file", func() bool {
+		all := p.said(Must[[]Post](p.T)(p.Me.Thread(m.Root)))
+		with = all[len(all)-1]
+		return len(with.FileIDs) == 1
+	})
+	content := Must[string](p.T)(p.Me.File(with.FileIDs[0]))
+	if !strings.Contains(content, "1 2 3 4 ") || !strings.Contains(content, " 8000 8001 ") || !strings.HasSuffix(content, " 15999 16000") {
+		p.T.Errorf("the file has %d bytes, and not the whole answer", len(content))
+	}
 }
 
 func channel(p *Place) {
