@@ -24,7 +24,13 @@ func TestSystemdUnits(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--practice"}, {"--upstream", "http://localhost:8080"}} {
 		t.Run(args[0], func(t *testing.T) {
-			home := filepath.Join(t.TempDir(), "a home %n") // what has to be quoted
+			dir := t.TempDir()
+			for _, d := range []string{dir, filepath.Dir(dir)} { // as root, the parts have to pass through
+				if err := os.Chmod(d, 0o711); err != nil {
+					t.Fatal(err)
+				}
+			}
+			home := filepath.Join(dir, "a home %n") // what has to be quoted
 			cmd := exec.Command("bxctl", append([]string{"--home", home, "init", "--systemd"}, args...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
