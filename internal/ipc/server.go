@@ -60,7 +60,7 @@ type Server struct {
 	// so that a client can't fill this program's memory; 0 means DefaultRoom. One
 	// more is answered as one of too many connections.
 	Room int64
-	Log      *slog.Logger // may be nil
+	Log  *slog.Logger // may be nil
 	// Handle answers one request. Its context ends when the client goes away
 	// or half-closes (cause ErrGone), sends a second request (ErrSecond), does
 	// not read (the error of Send), or when Serve's context ends. The stream is

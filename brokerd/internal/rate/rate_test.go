@@ -17,7 +17,8 @@ func TestTake(t *testing.T) {
 		at      time.Duration
 		want    bool
 	}{
-		{"a", 1, 0, true}, {"a", 2, 0, true},
+		{"a", 1, 0, true},
+		{"a", 2, 0, true},
 		{"a", 1, 0, false},             // its own burst is over
 		{"b", 2, 0, true},              // another one's is not
 		{"b", 1, 0, false},             // but that of all is

@@ -34,10 +34,14 @@ func TestGiven(t *testing.T) {
 		{"a message that fits", func(s *site) string { return posted(t, s) }, func(*site) {}, ""},
 		{"with the line breaks of others", func(s *site) string { return strings.ReplaceAll(posted(t, s), "\n", "\r\n") }, func(*site) {}, ""},
 		{"two messages", func(s *site) string { return posted(t, s) + "\nand\n\n" + posted(t, s) }, func(*site) {}, ""},
-		{"a cut log, by the number", func(s *site) string { return plain(s.walk.Head()) }, func(s *site) { s.edit(s.file("2026-03.jsonl"), dropLast) },
-			"cut: the log was 3 records long (what you gave), now it has 2"},
-		{"a cut log, by the message", func(s *site) string { return posted(t, s) }, func(s *site) { s.edit(s.file("2026-03.jsonl"), dropLast) },
-			"cut: the log was 3 records long (what you gave), now it has 2"},
+		{
+			"a cut log, by the number", func(s *site) string { return plain(s.walk.Head()) }, func(s *site) { s.edit(s.file("2026-03.jsonl"), dropLast) },
+			"cut: the log was 3 records long (what you gave), now it has 2",
+		},
+		{
+			"a cut log, by the message", func(s *site) string { return posted(t, s) }, func(s *site) { s.edit(s.file("2026-03.jsonl"), dropLast) },
+			"cut: the log was 3 records long (what you gave), now it has 2",
+		},
 		{"a log written anew, key and all", func(s *site) string { return plain(s.walk.Head()) }, func(s *site) {
 			os.Remove(s.file("2026-03.jsonl"))
 			s.newKey()
