@@ -30,7 +30,6 @@ type rig struct {
 	mu    sync.Mutex            // guards what follows
 	known map[string]*proto.Ask // as gatewayd keeps it
 	open  map[string]chan proto.Message
-	stop  func()
 	notes func(proto.Message) proto.Message // nil: noted
 }
 

@@ -1,6 +1,9 @@
 package term
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Gutter stands before a line of others that would otherwise begin as only
 // lines of this program do. No line of ours begins with it.
@@ -13,16 +16,16 @@ const Gutter = "┆ "
 // none of these.
 func Ours(line string) bool {
 	line = strings.TrimLeft(line, " \t")
-	for _, r := range line {
-		switch {
-		case r == '─' || r == '━' || r == '═':
-			return strings.Trim(line, "─━═┼┿╪ ") != ""
-		case r >= 0x2500 && r <= 0x257f, r >= 0x2800 && r <= 0x28ff: // frames; the marks of what goes on
-			return true
-		}
+	switch r, _ := utf8.DecodeRuneInString(line); {
+	case line == "":
+		return false
+	case r == '─' || r == '━' || r == '═':
+		return strings.Trim(line, "─━═┼┿╪ ") != ""
+	case r >= 0x2500 && r <= 0x257f, r >= 0x2800 && r <= 0x28ff: // frames; the marks of what goes on
+		return true
+	default:
 		return strings.ContainsRune(marks, r) || strings.HasPrefix(line, "> ") || strings.HasPrefix(line, "! ") || strings.HasPrefix(line, "+-")
 	}
-	return false
 }
 
 // marks are those of this program, and what looks like them or like a frame's side.
