@@ -268,6 +268,22 @@ func (h *house) approval() {
 	if m, err := c.Recv(); err != nil || m.Tag() != "shown" {
 		h.t.Fatalf("%v, %v\n%s", m, err, &h.log)
 	}
+	for _, p := range h.fake.Posts(h.dm) {
+		if strings.Contains(p.Message, "K7M4PX") {
+			h.until("two reactions on the card", func() bool { return len(h.fake.Reactions(p.ID)) == 2 })
+			return
+		}
+	}
+	h.t.Error("there is no card")
+}
+
+func (h *house) until(what string, ok func() bool) {
+	h.t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatalf("it did not happen: %s\n%s", what, &h.log)
+		}
+	}
 }
 
 // owns checks that all in its folder is the program's own: the next start is another

@@ -24,6 +24,9 @@ func TestWhoIsHeard(t *testing.T) {
 	r.Webhook(r.owner, r.dm, "by a webhook")
 	r.System(r.owner, r.dm, "system_me", "waves")
 	r.PostProps(r.owner, r.dm, "", "by a bot, it says", map[string]any{"from_bot": "true"})
+	r.Rename(r.owner, "somebody")
+	r.Rename(r.stranger, "owner") // names can be taken over
+	r.Post(r.stranger, foreign, "", "it is me")
 	named := r.Post(r.owner, r.town, "", "@boxmaker what is the time?")
 	last := r.ask("", "last")
 	r.wants(named.ID, "answer to what is the time?")
