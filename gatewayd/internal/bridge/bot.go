@@ -82,9 +82,8 @@ type Bot struct {
 	machine  *Machine
 	channels map[string]mattermost.Channel
 	catching bool
-	early    []mattermost.Post // told of before it was known what is past
-	seated   int               // length of the queue when places was made
-	newest   string            // and its newest message
+	seated   int    // length of the queue when places was made
+	newest   string // and its newest message
 
 	mu     sync.Mutex // guards what follows
 	self   Self
@@ -217,9 +216,7 @@ func (b *Bot) handle(ctx context.Context, l any) error {
 		b.channels[l.ch.ID] = l.ch
 		return b.consider(ctx, l.post)
 	case ask:
-		if err := b.listed(ctx, l.all); err != nil {
-			return err
-		}
+		b.listed(l.all)
 		l.reply <- b.wants()
 		return nil
 	case caught:
@@ -243,6 +240,7 @@ func (b *Bot) step(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
+	b.seat() // before anybody sees what comes of it
 	for _, f := range effects {
 		b.effect(ctx, f)
 	}

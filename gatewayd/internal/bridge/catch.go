@@ -8,7 +8,6 @@ import (
 
 	"boxmaker/gatewayd/internal/allow"
 	"boxmaker/gatewayd/internal/mattermost"
-	"boxmaker/gatewayd/internal/queue"
 )
 
 // behind is how far before the mark the history is read, in milliseconds: of two
@@ -85,31 +84,12 @@ type ask struct {
 	reply chan []want
 }
 
-// listed takes the list of channels. The first time ever it says what is past: all
-// that was there, but for what an event told since.
-func (b *Bot) listed(ctx context.Context, all []mattermost.Channel) error {
-	last := int64(0)
+// listed takes the list of channels.
+func (b *Bot) listed(all []mattermost.Channel) {
 	clear(b.channels)
 	for _, ch := range all {
 		b.channels[ch.ID] = ch
-		last = max(last, ch.LastPostAt)
 	}
-	if _, ok := b.cfg.Queue.First(); ok {
-		return nil
-	}
-	for _, p := range b.early {
-		last = min(last, p.CreateAt-1)
-	}
-	if err := b.cfg.Queue.Put(&queue.First{At: max(last, 0)}); err != nil {
-		return err
-	}
-	for _, p := range b.early {
-		if err := b.consider(ctx, p); err != nil {
-			return err
-		}
-	}
-	b.early = nil
-	return nil
 }
 
 // wants gives the channels in which something may have been missed.

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"boxmaker/gatewayd/internal/allow"
@@ -35,12 +34,6 @@ func (b *Bot) event(ctx context.Context, e mattermost.Event) error {
 func (b *Bot) consider(ctx context.Context, p mattermost.Post) error {
 	if b.cfg.Changed() {
 		return ErrChanged // it may be about who is heard
-	}
-	if _, ok := b.cfg.Queue.First(); !ok {
-		if slices.Contains(b.cfg.Rules.Owners, p.User) { // nobody else makes us keep anything
-			b.early = append(b.early, p)
-		}
-		return nil
 	}
 	if !b.cfg.Queue.Fresh(p.ID, p.Channel, p.CreateAt) {
 		return nil

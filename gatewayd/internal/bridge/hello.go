@@ -5,6 +5,7 @@ import (
 
 	"boxmaker/gatewayd/internal/allow"
 	"boxmaker/gatewayd/internal/mattermost"
+	"boxmaker/gatewayd/internal/queue"
 )
 
 // A Self is who the bot is on its server.
@@ -21,11 +22,15 @@ func (b *Bot) Self() (Self, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.s
 func (b *Bot) hello(ctx context.Context) error {
 	for n := 1; ; n++ {
 		self, err := b.whoami(ctx)
+		var past int64
+		if err == nil {
+			past, err = b.past(ctx)
+		}
 		if err == nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.self, b.known = self, true
-			return nil
+			return b.begin(past)
 		}
 		if mattermost.TokenRefused(err) {
 			return err
@@ -56,6 +61,27 @@ func (b *Bot) whoami(ctx context.Context) (Self, error) {
 	s.Home = home.ID
 	b.channels[home.ID] = home
 	return s, nil
+}
+
+// past gives, the first time ever, the time of the newest post that is there before we
+// listen: what comes after it is told of, or read when we are connected.
+func (b *Bot) past(ctx context.Context) (last int64, err error) {
+	if _, ok := b.cfg.Queue.First(); ok {
+		return 0, nil
+	}
+	all, err := b.cfg.Chat.Channels(ctx)
+	for _, ch := range all {
+		last = max(last, ch.LastPostAt)
+	}
+	return last, err
+}
+
+// begin makes durable what is past.
+func (b *Bot) begin(past int64) error {
+	if _, ok := b.cfg.Queue.First(); ok {
+		return nil
+	}
+	return b.cfg.Queue.Put(&queue.First{At: past})
 }
 
 // A place is where a session is talked about.
