@@ -163,7 +163,10 @@ func TestRefused(t *testing.T) {
 	})
 	t.Run("no time", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s.handle = func(http.ResponseWriter, *http.Request) { cancel() }
+		s.handle = func(_ http.ResponseWriter, r *http.Request) { // no answer before the client has left
+			cancel()
+			<-r.Context().Done()
+		}
 		want(t, Do(ctx, s.work, &tool.HTTPFetch{URL: "http://a.example.com:" + s.plain, Method: "GET"}), proto.CodeToolTimeout)
 	})
 	t.Run("no certificates", func(t *testing.T) {
