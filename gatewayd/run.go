@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"boxmaker/gatewayd/internal/allow"
@@ -203,22 +201,7 @@ func confinement(o options, server string) daemon.Confinement {
 	return daemon.Confinement{
 		ReadWrite:  []string{o.state},
 		ReadOnly:   append([]string{filepath.Dir(o.loop)}, daemon.ResolverFiles()...),
-		ConnectTCP: []uint16{port(server), 53},
+		ConnectTCP: []uint16{mattermost.Port(server), 53},
 		UID:        uint32(o.uid), DieWithParent: o.dieWithParent,
 	}
-}
-
-// port is that of an address. Its form was checked.
-func port(address string) uint16 {
-	u, err := url.Parse(address)
-	if err != nil {
-		return 443
-	}
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		return uint16(n)
-	}
-	if u.Scheme == "http" {
-		return 80
-	}
-	return 443
 }

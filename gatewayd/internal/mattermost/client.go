@@ -27,6 +27,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,4 +149,19 @@ func (c *Client) cleanErr(err error) error {
 		return err
 	}
 	return errors.New(c.clean(err.Error()))
+}
+
+// Port is the TCP port of an address whose form was checked.
+func Port(address string) uint16 {
+	u, err := url.Parse(address)
+	if err != nil {
+		return 443
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(n)
+	}
+	if u.Scheme == "http" {
+		return 80
+	}
+	return 443
 }

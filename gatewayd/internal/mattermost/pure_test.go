@@ -249,3 +249,13 @@ func FuzzFrame(f *testing.F) {
 		}
 	})
 }
+
+func TestPort(t *testing.T) {
+	for address, want := range map[string]uint16{
+		"https://chat.example.com": 443, "http://127.0.0.1": 80, "https://chat.example.com:8443/sub": 8443, "http://[::1]:8065": 8065,
+	} {
+		if got := Port(address); got != want {
+			t.Errorf("%s: %d", address, got)
+		}
+	}
+}

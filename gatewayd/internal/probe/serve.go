@@ -7,10 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/url"
-	"strconv"
 	"strings"
 
+	"boxmaker/gatewayd/internal/mattermost"
 	"boxmaker/internal/daemon"
 	"boxmaker/internal/frame"
 	"boxmaker/internal/proto"
@@ -37,7 +36,7 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	defer d.Close()
 	err := serve(d.Context(), in, out, func(ask *proto.Probe) {
 		_, _ = x509.SystemCertPool() // it is read once, and out of reach later; what cannot be read trusts nobody
-		d.Confine(daemon.Confinement{ReadOnly: daemon.ResolverFiles(), ConnectTCP: []uint16{port(ask.URL), 53}, UID: uint32(*uid), DieWithParent: true})
+		d.Confine(daemon.Confinement{ReadOnly: daemon.ResolverFiles(), ConnectTCP: []uint16{mattermost.Port(ask.URL), 53}, UID: uint32(*uid), DieWithParent: true})
 	})
 	if err != nil {
 		_, _ = fmt.Fprintln(errs, "gatewayd: probe:", err)
@@ -95,19 +94,4 @@ func clean(m *proto.Probed, token string) *proto.Probed {
 	wash(&m.Bot.Name)
 	wash(&m.Version)
 	return m
-}
-
-// port is that of an address; a bad one is refused before it is asked.
-func port(address string) uint16 {
-	u, err := url.Parse(address)
-	if err != nil {
-		return 443
-	}
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		return uint16(n)
-	}
-	if u.Scheme == "http" {
-		return 80
-	}
-	return 443
 }
