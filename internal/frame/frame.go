@@ -7,10 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // MaxBytes caps one document. It is checked before anything is allocated.
 const MaxBytes = 4 << 20
+
+// firstPiece is what memory is taken for when the length is known; most frames are
+// smaller.
+const firstPiece = 64 << 10
 
 var (
 	// ErrTooLarge reports a length over [MaxBytes]. After it the stream is unusable.
@@ -49,8 +54,9 @@ func Read(r io.Reader) ([]byte, error) {
 	return ReadIf(r, func(int) error { return nil })
 }
 
-// ReadIf is Read of a frame whose length, in bytes, was agreed to before anything
-// was allocated for it. An error of agree is returned, and the stream is unusable.
+// ReadIf is Read of a frame for whose bytes memory is taken piece by piece, as they
+// come: a length alone takes none. Each piece of n bytes is agreed to first. An error
+// of agree is returned, and the stream is unusable.
 func ReadIf(r io.Reader, agree func(n int) error) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -63,15 +69,20 @@ func ReadIf(r io.Reader, agree func(n int) error) ([]byte, error) {
 	case n > MaxBytes:
 		return nil, ErrTooLarge
 	}
-	if err := agree(int(n)); err != nil {
-		return nil, err
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+	var body []byte
+	for piece := firstPiece; len(body) < int(n); piece = 3 * len(body) {
+		piece = min(piece, int(n)-len(body))
+		if err := agree(piece); err != nil {
+			return nil, err
 		}
-		return nil, err
+		have := len(body)
+		body = slices.Grow(body, piece)[:have+piece]
+		if _, err := io.ReadFull(r, body[have:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
 	}
 	return body, nil
 }

@@ -132,3 +132,29 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A length alone takes little memory, and what comes takes no more than thrice that.
+func TestReadIfTakesMemoryAsBytesCome(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), frame.MaxBytes/16)
+	whole, err := frame.Append(nil, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sent := range []int{0, 1, 1000, 100_000, 1 << 20, frame.MaxBytes} {
+		taken := 0
+		got, err := frame.ReadIf(bytes.NewReader(whole[:4+sent]), func(n int) error { taken += n; return nil })
+		if taken > 4*sent+64<<10 || sent == frame.MaxBytes && (err != nil || !bytes.Equal(got, body)) || sent < frame.MaxBytes && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes sent: %d taken, %d got, %v", sent, taken, len(got), err)
+		}
+	}
+	no := errors.New("no")
+	asked := 0
+	if _, err := frame.ReadIf(bytes.NewReader(whole), func(int) error {
+		if asked++; asked == 3 {
+			return no
+		}
+		return nil
+	}); !errors.Is(err, no) {
+		t.Errorf("refused in the middle: %v", err)
+	}
+}

@@ -132,7 +132,7 @@ func (s *Server) answer(ctx context.Context, conn net.Conn, peer *unix.Ucred) {
 		if !s.room(int64(n)) {
 			return errRoom
 		}
-		held = int64(n)
+		held += int64(n)
 		return nil
 	})
 	switch {

@@ -114,13 +114,18 @@ func TestPeersAreChecked(t *testing.T) {
 // that does not fit is refused before it is read, and leaves no trace.
 func TestRoom(t *testing.T) {
 	started, release := make(chan bool), make(chan bool)
-	path, _, _ := serve(t, &Server{Room: 300_000, Handle: func(_ context.Context, _ proto.Message, s *Stream) {
+	path, _, _ := serve(t, &Server{Room: 500_000, Handle: func(_ context.Context, _ proto.Message, s *Stream) {
 		started <- true
 		<-release
 		_ = s.Send(&proto.Stopped{})
 	}})
 	large := &proto.Submit{Session: "s", Origin: "o", Text: strings.Repeat("x", 200_000), Surface: proto.SurfaceAsk}
 	small := &proto.GetStatus{}
+	for range 3 { // lengths of what never comes take no room
+		if _, err := rawDial(t, path).Write([]byte{0, 3, 0, 0, '{'}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := dial(t, path)
 	if err := c.Send(large); err != nil {
 		t.Fatal(err)
