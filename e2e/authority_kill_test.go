@@ -197,9 +197,13 @@ func (s *siege) try(m proto.Message) (got proto.Message) {
 	return got
 }
 
-// again makes the same call once more: it must be what was said before.
+// again makes the same call once more: it must be what was said before. That an id
+// was used is found out anew each time, and said in the words for what is known then.
 func (c *caller) again(m *made) {
 	r, ok := c.try(m.Call).(*proto.CallResult)
+	if ok && r.Outcome == proto.CallDenied && r.Code == proto.CodeReplayedCall && m.result.Code == r.Code {
+		return
+	}
 	if !ok || r.Outcome != m.result.Outcome || r.Code != m.result.Code || r.Text != m.result.Text || r.Class != m.result.Class || r.Untrusted != m.result.Untrusted {
 		c.t.Errorf("%s (%s) was said to be %+v, and then %+v", m.ID, m.Tool, m.result, r)
 	}
