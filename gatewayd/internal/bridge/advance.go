@@ -105,9 +105,9 @@ func (m *Machine) progress(now time.Time, t *task) {
 	id, there := t.Placed[t.Key]
 	switch {
 	case !there:
-		m.fly(t, Do{Kind: Create, Key: t.Key, Text: text})
+		m.fly(t, Do{Kind: Create, Key: t.Key, Root: t.Root, Text: text})
 	case text != t.shown && !t.frozen && !now.Before(t.nextEdit):
-		m.fly(t, Do{Kind: Patch, Key: t.Key, ID: id, Text: text})
+		m.fly(t, Do{Kind: Patch, Key: t.Key, ID: id, Root: t.Root, Text: text})
 		t.edits++
 		t.nextEdit = now.Add(editPause(t.edits))
 	case t.view.works() && now.Sub(t.typed) >= typingEvery:
@@ -129,29 +129,20 @@ func editPause(n int) time.Duration {
 // place brings a part of the answer to the server.
 func (m *Machine) place(t *task, p queue.Part) {
 	if id, there := t.Placed[p.Key]; there {
-		m.fly(t, Do{Kind: Patch, Key: p.Key, ID: id, Text: p.Text, Final: true})
+		m.fly(t, Do{Kind: Patch, Key: p.Key, ID: id, Root: t.Root, Text: p.Text, Final: true})
 		return
 	}
-	m.fly(t, Do{Kind: Create, Key: p.Key, Root: top(p, t), Text: p.Text, File: p.File, Final: true})
-}
-
-func top(p queue.Part, t *task) string {
+	root := t.Root
 	if p.Top {
-		return "-"
+		root = ""
 	}
-	return t.Root
+	m.fly(t, Do{Kind: Create, Key: p.Key, Root: root, Text: p.Text, File: p.File, Final: true})
 }
 
 // fly sends a request off. One that makes a post is a search first, unless it is
 // sure that there is none.
 func (m *Machine) fly(t *task, d Do) {
 	d.Post, d.Channel, d.Since = t.Post, t.Channel, t.At
-	switch d.Root {
-	case "":
-		d.Root = t.Root
-	case "-":
-		d.Root = ""
-	}
 	if d.Kind == Create && !t.sure[d.Key] {
 		d.Kind = Find
 	}
