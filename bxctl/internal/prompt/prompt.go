@@ -6,7 +6,6 @@
 package prompt
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -78,18 +77,14 @@ func Yes(in io.Reader, out io.Writer, question string) (bool, error) {
 	if f, ok := in.(*os.File); ok { // what is no terminal refuses that, and loses nothing
 		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 	}
-	if _, err := fmt.Fprint(out, question+" [y/N] "); err != nil {
-		return false, err
-	}
-	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	if err != nil { // the end, without Enter
-		fmt.Fprintln(out)
+	line, err := Line(in, out, question+" [y/N] ")
+	if errors.Is(err, io.EOF) { // the end, without Enter
 		return false, nil
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
+	if err != nil {
+		return false, err
+	}
+	switch strings.ToLower(line) {
 	case "y", "yes":
 		return true, nil
 	default:
