@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -236,7 +237,10 @@ func (m *machine) judge(runner *fakeRunner, clients []*client) {
 	m.t.Helper()
 	m.try(m.brokerd.cmd.Process.Signal(os.Interrupt))
 	<-m.brokerd.ended
-	for id, n := range runner.runs {
+	runner.mu.Lock() // a call that was just ended may still be in it
+	runs := maps.Clone(runner.runs)
+	runner.mu.Unlock()
+	for id, n := range runs {
 		if n != 1 {
 			m.t.Errorf("%s ran %d times", id, n)
 		}
