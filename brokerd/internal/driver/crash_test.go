@@ -228,6 +228,17 @@ func TestNoAnswerWithoutItsRecord(t *testing.T) {
 			if _, err := w.d.Call(t.Context(), read("t/1/1/0", "/data/a"), nil); !errors.Is(err, ErrEnding) {
 				t.Errorf("a call after the end: %v", err)
 			}
+			for _, id := range []string{"s/1/1/0", "t/1/1/0"} {
+				if m, err := w.d.Fate(t.Context(), id); m != nil || !errors.Is(err, ErrEnding) {
+					t.Errorf("the fate of %s after the end: %+v %v", id, m, err)
+				}
+				if m, err := w.d.Cancel(t.Context(), id); m != nil || !errors.Is(err, ErrEnding) {
+					t.Errorf("a stop of %s after the end: %+v %v", id, m, err)
+				}
+			}
+			if r, err := w.d.Call(t.Context(), read("s/1/1/0", "/data/a"), nil); r != nil || !errors.Is(err, ErrEnding) {
+				t.Errorf("asked for again after the end: %+v %v", r, err)
+			}
 			if w.runner.count("t/1/1/0") != 0 {
 				t.Error("it ran")
 			}

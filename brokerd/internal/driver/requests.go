@@ -45,6 +45,9 @@ func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult
 		}
 		return e, false, nil, nil
 	}
+	if d.closing() {
+		return nil, false, nil, ErrEnding
+	}
 	known, err := d.known(c.ID)
 	switch {
 	case err != nil:
@@ -71,8 +74,6 @@ func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult
 // the id stays unused. Precondition: mu is held.
 func (d *Driver) room(c *proto.Call) error {
 	switch n := d.inSession(c.Session); {
-	case d.ending || d.ctx.Err() != nil:
-		return ErrEnding
 	case len(d.live) >= d.cfg.Limits.Live:
 		return Busy("brokerd has %d calls that have not ended, and takes no more", len(d.live))
 	case n >= d.cfg.Limits.Session:
@@ -133,6 +134,12 @@ func (d *Driver) replayed(c *proto.Call) string {
 	return string(proto.CodeReplayedCall) + ": this call's id was used before, so nothing ran: the session's calls went further once, and its folder was perhaps restored from a backup. Tell the owner to begin a new session (runbook: session-replayed)."
 }
 
+// closing says that brokerd ends. What it knows of a call that is not live any more
+// is then not all: an approval may wait on after the next start, and after a failed
+// write the call's number is used up here and on no disk, or its result is kept and
+// not on record. Who asks is told by the next start. Precondition: mu is held.
+func (d *Driver) closing() bool { return d.ending || d.ctx.Err() != nil }
+
 // known gives the result of a call that has ended, if it is still there.
 // Precondition: mu is held.
 func (d *Driver) known(id string) (finished, error) {
@@ -180,6 +187,9 @@ func (d *Driver) find(id string) (*entry, proto.Message, error) {
 	defer d.mu.Unlock()
 	if e := d.live[id]; e != nil {
 		return e, nil, nil
+	}
+	if d.closing() {
+		return nil, nil, ErrEnding
 	}
 	known, err := d.known(id)
 	if err != nil {
