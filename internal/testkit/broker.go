@@ -180,7 +180,7 @@ func (b *Broker) cancel(id string) proto.Message {
 	defer b.mu.Unlock()
 	b.note(&b.cancelled, id)
 	if b.results[id] == nil && slices.ContainsFunc(b.calls, func(c proto.Call) bool { return c.ID == id }) {
-		b.results[id] = &proto.CallResult{ID: id, Outcome: proto.CallDenied, Code: proto.CodeStopped, Class: proto.ClassPublic, Text: "stopped: the owner stopped the turn."}
+		b.results[id] = &proto.CallResult{ID: id, Outcome: proto.CallDenied, Code: proto.CodeStopped, Class: proto.ClassPublic, Text: "stopped: the call was withdrawn before it ran."}
 	}
 	if r := b.results[id]; r != nil {
 		return r

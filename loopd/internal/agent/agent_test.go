@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -310,14 +311,19 @@ func TestStopDuringACall(t *testing.T) {
 	if d, _ := r.done(s); d.Outcome != proto.TurnStopped {
 		t.Errorf("%+v", d)
 	}
-	var codes []proto.Code
+	var texts []string
 	for _, rec := range r.records("chat-a") {
 		if tool, ok := rec.(*proto.Tool); ok {
-			codes = append(codes, tool.Code)
+			_, text, err := prompt.ParseTool(tool.Message)
+			if err != nil || tool.Code != proto.CodeStopped || tool.Outcome != proto.CallDenied {
+				t.Errorf("%+v, %v", tool, err)
+			}
+			texts = append(texts, text)
 		}
 	}
-	if len(codes) != 2 || codes[0] != proto.CodeUnknownFate || codes[1] != proto.CodeStopped {
-		t.Errorf("%v", codes)
+	want := []string{"stopped: the call was withdrawn before it ran.", "stopped: the owner stopped the turn; this call was not run."}
+	if !slices.Equal(texts, want) { // the first is brokerd's word
+		t.Errorf("%q", texts)
 	}
 	r.say("chat-a", "o2", "next") // every call has a result, so the next request is well formed
 	r.grows(r.llm.Bodies())

@@ -79,7 +79,7 @@ func (c cut) front(t *testing.T) (front string, stopped bool) {
 					continue
 				}
 				for _, p := range c.all {
-					if tool, ok := p.rec.(*proto.Tool); ok && tool.Call == id && call.Name == "call_tool" && (tool.Code == "" || tool.Code == proto.CodeUnknownFate) {
+					if tool, ok := p.rec.(*proto.Tool); ok && tool.Call == id && call.Name == "call_tool" && (tool.Code == "" || bytes.Contains(tool.Message, []byte("was withdrawn"))) {
 						return id, stopped
 					}
 				}

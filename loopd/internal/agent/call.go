@@ -85,20 +85,33 @@ func (c *conversation) perform(ctx context.Context, p turn.Pending, req toolset.
 	}
 }
 
-// ask has brokerd carry out a call, or tell what came of it.
+// ask has brokerd carry out a call, or tell what came of it. If the owner stops the
+// turn meanwhile, brokerd ends the call first: mostly it then knows what it did.
 func (c *conversation) ask(ctx context.Context, call *proto.Call, resumed bool) *proto.CallResult {
+	var res *proto.CallResult
 	if resumed {
-		return c.a.cfg.Broker.Fate(ctx, call.ID)
+		res = c.a.cfg.Broker.Fate(ctx, call.ID)
+	} else {
+		res = c.a.cfg.Broker.Call(ctx, call, func(m *proto.Asked) { c.put(asked{m}) })
 	}
-	return c.a.cfg.Broker.Call(ctx, call, func(m *proto.Asked) { c.put(asked{m}) })
+	if res.Code != proto.CodeUnknownFate || ctx.Err() == nil || c.a.ctx.Err() != nil { // with loopd's end, the next start asks
+		return res
+	}
+	ctx, cancel := context.WithTimeout(c.a.ctx, stopTime)
+	defer cancel()
+	return c.a.cfg.Broker.Stop(ctx, call.ID)
 }
+
+// stopTime is how long a stopped turn waits for the end of its call: a container is
+// killed within milliseconds, and an owner who said stop does not wait long.
+const stopTime = 3 * time.Second
 
 // toolRecord makes the record of a result: neutralised, capped once, for ever.
 // It may run beside the conversation, so it reads nothing of its state.
 func (c *conversation) toolRecord(p turn.Pending, res *proto.CallResult, room int, took time.Duration, confirm string) finished {
 	text, _ := c.a.serving.Neutral.Text(res.Text)
 	text, dropped := capper.Cap(text, room)
-	return finished{confirm: confirm, records: []proto.Record{&proto.Tool{
+	return finished{confirm: confirm, open: res.Code == proto.CodeUnknownFate, records: []proto.Record{&proto.Tool{
 		Call: p.ID.String(), Outcome: res.Outcome, Code: res.Code, Class: res.Class, Untrusted: res.Untrusted,
 		Dropped: res.Dropped + dropped, MS: max(0, took.Milliseconds()), Head: res.Head, Message: prompt.ToolMessage(p.Call.ID, text),
 	}}}

@@ -34,6 +34,7 @@ type (
 	finished struct {
 		records []proto.Record
 		confirm string // call id that brokerd may forget once the record is on disk
+		open    bool   // nobody knows how that call ended, or whether it has
 	}
 )
 

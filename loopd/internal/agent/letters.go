@@ -159,7 +159,7 @@ func (c *conversation) finished(ctx context.Context, l finished) error {
 		c.announce(r)
 	}
 	if l.confirm != "" {
-		c.a.settle(l.confirm, c.state.Stopped)
+		c.a.settle(l.confirm, l.open && c.state.Stopped)
 	}
 	return nil
 }

@@ -98,7 +98,8 @@ func TestStopInLine(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheOwnerIsAsked: the call is of unknown fate, the turn ends at once.
+// TestStopWhileTheOwnerIsAsked: brokerd withdraws the call and says so, which the log
+// and the model then have.
 func TestStopWhileTheOwnerIsAsked(t *testing.T) {
 	r := newRig(t).start()
 	gate := make(chan struct{})
@@ -127,6 +128,11 @@ func TestStopWhileTheOwnerIsAsked(t *testing.T) {
 		t.Error(got)
 	}
 	r.settledOnce("chat-a/1/3/0")
+	for _, rec := range r.records("chat-a") {
+		if tool, ok := rec.(*proto.Tool); ok && (tool.Outcome != proto.CallDenied || tool.Code != proto.CodeStopped) {
+			t.Errorf("%+v", tool)
+		}
+	}
 	r.say("chat-a", "o2", "and on")
 	r.grows(r.llm.Bodies())
 }

@@ -104,6 +104,24 @@ func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
 	}
 }
 
+// Stop has brokerd end a call whose turn the owner stopped, and tells what came of
+// it: that it had not begun, say, or what it had done already. Without an answer,
+// until ctx ends, its fate is unknown.
+func (c *Client) Stop(ctx context.Context, id string) *proto.CallResult {
+	m, _ := c.tell(ctx, &proto.Cancel{ID: id})
+	switch m := m.(type) {
+	case *proto.CallResult:
+		if m.ID == id {
+			return m
+		}
+	case *proto.Unknown:
+		if m.Never {
+			return failure(id, proto.CallDenied, proto.CodeStopped, "the turn was stopped before this call began; it did not run")
+		}
+	}
+	return Unknown(id, "the turn was stopped")
+}
+
 // Find asks for tools. A missing brokerd is an error whose text the model reads.
 func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolInfo, *proto.CallResult) {
 	m, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.FindTools{Session: session, Query: query})
@@ -120,26 +138,28 @@ func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolI
 // Confirm tells brokerd that the result of a call is in the log, as soon as there is
 // a brokerd, until ctx ends. It is safe to repeat.
 func (c *Client) Confirm(ctx context.Context, id string) error {
-	return c.tell(ctx, &proto.Confirm{ID: id})
+	_, err := c.tell(ctx, &proto.Confirm{ID: id})
+	return err
 }
 
 // Cancel has brokerd end a call whose turn was stopped, as soon as there is a brokerd,
 // and returns when it has ended, or ctx. What came of it does not matter any more.
 func (c *Client) Cancel(ctx context.Context, id string) error {
-	return c.tell(ctx, &proto.Cancel{ID: id})
+	_, err := c.tell(ctx, &proto.Cancel{ID: id})
+	return err
 }
 
 // tell sends a request that may be repeated until somebody takes it.
-func (c *Client) tell(ctx context.Context, req proto.Message) error {
+func (c *Client) tell(ctx context.Context, req proto.Message) (proto.Message, error) {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
-		_, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, req)
+		m, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, req)
 		var no *proto.Error
 		if err == nil || c.Socket == "" || errors.As(err, &no) && no.Code != proto.ErrNotReady {
-			return err
+			return m, err
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return nil, err
 		case <-time.After(pause):
 		}
 	}

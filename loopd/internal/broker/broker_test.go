@@ -171,3 +171,29 @@ func takesNothing(t *testing.T, runbook string, code proto.Code) {
 		t.Errorf("%.200v", r)
 	}
 }
+
+// TestStop: of a call that the owner stopped, the log has what brokerd says of it.
+func TestStop(t *testing.T) {
+	b := testkit.NewBroker(t)
+	b.Keep(&proto.CallResult{ID: id, Outcome: proto.CallOK, Class: proto.ClassPrivate, Text: "it was done before"})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name, id, socket, text string
+		ctx                    context.Context
+		outcome                proto.CallOutcome
+		code                   proto.Code
+	}{
+		{"a result", id, b.Socket, "it was done before", t.Context(), proto.CallOK, ""},
+		{"it never came", "chat-a/1/9/0", b.Socket, "stopped: the turn was stopped before this call began; it did not run.", t.Context(), proto.CallDenied, proto.CodeStopped},
+		{"no brokerd", id, "", "unknown-fate: it is not known whether this call ran: the turn was stopped", t.Context(), proto.CallUnknown, proto.CodeUnknownFate},
+		{"none answers in time", id, filepath.Join(t.TempDir(), "none"), "unknown-fate: it is not known whether this call ran: the turn was stopped", gone, proto.CallUnknown, proto.CodeUnknownFate},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := (&broker.Client{Socket: tc.socket}).Stop(tc.ctx, tc.id)
+			if r.ID != tc.id || r.Outcome != tc.outcome || r.Code != tc.code || !strings.HasPrefix(r.Text, tc.text) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
