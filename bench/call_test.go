@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,22 +95,22 @@ func call(t *testing.T) []row {
 	return append(rows, podman(t, m)...)
 }
 
-// crowd measures eight calls at once against one alone. What the kernel makes of
-// two containers at one time is beside it: of the bare runtime, two at once.
+// crowd measures eight calls at once against one alone. What the machine makes of
+// containers at one time is beside it: eight of the bare runtime, two at a time.
 func crowd(t *testing.T, d *desk, bare *bare) []row {
-	var alone, eight, one, two []time.Duration
+	var alone, eight, one, bareEight []time.Duration
 	for range pick(21, 1) {
 		alone = append(alone, d.read(d.note, proto.CallOK))
 		eight = append(eight, atOnce(8, func(i int) time.Duration { return d.readIn(fmt.Sprintf("chat-bench-%d", i), d.note, proto.CallOK) })...)
 		if bare != nil {
 			one = append(one, bare.run(t))
-			two = append(two, atOnce(bareAtOnce, func(int) time.Duration { return bare.run(t) })...)
+			bareEight = append(bareEight, atOnce(8, func(int) time.Duration { return took(func() { bare.run(t) }) })...)
 		}
 	}
 	ratio := float64(median(eight)) / float64(median(alone))
 	note := ms(median(eight)) + " against " + ms(median(alone))
 	if bare != nil {
-		note += fmt.Sprintf("; two of bare crun at once: %.2f", float64(median(two))/float64(median(one)))
+		note += fmt.Sprintf("; eight of bare crun, two at a time: %.2f", float64(median(bareEight))/float64(median(one)))
 	}
 	return []row{{"  eight at once, each, against one alone", fmt.Sprintf("%.2f", ratio), "<= 3.5", ratio <= 3.5, note}}
 }
@@ -157,37 +156,6 @@ func runtimeCheck(d *desk) string {
 		}
 	}
 	return ""
-}
-
-// denial compares a decision that lets nothing run with the write and the fsync
-// that its record needs at least, of as many bytes on the same disk. What the way
-// over the socket takes alone is found by a question that needs no record.
-func denial(t *testing.T, d *desk) []row {
-	f := must[*os.File](t)(os.OpenFile(filepath.Join(d.Home, "bare.jsonl"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600))
-	defer f.Close()
-	line := []byte(strings.Repeat("x", 700) + "\n")
-	var ours, theirs, way []time.Duration
-	for range pick(500, 2) {
-		theirs = append(theirs, took(func() {
-			if _, err := f.Write(line); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
-		}))
-		ours = append(ours, d.read("/etc/hostname", proto.CallDenied))
-		conn := must[net.Conn](t)(d.DialBroker())
-		way = append(way, took(func() {
-			must[proto.Message](t)(stack.Exchange(t.Context(), conn, &proto.Fate{ID: "chat-bench-never/1/1/0"}, nil))
-		}))
-	}
-	a, b, c := median(ours), median(theirs), median(way)
-	ratio := float64(a-c) / float64(b)
-	return []row{{
-		"a denied call, less its way over the socket, against append + fsync", fmt.Sprintf("%.2f", ratio), "<= 1.3", ratio <= 1.3,
-		fmt.Sprintf("%s, of which the way %s; bare %s", us(a), us(c), us(b)),
-	}}
 }
 
 // idleAuthority reads the memory of the roles that run tools.

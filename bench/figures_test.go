@@ -20,6 +20,10 @@ import (
 func TestMain(m *testing.M) {
 	flag.Bool("figures", false, "measure at full size and print the table")
 	flag.Parse()
+	if dir := os.Getenv(clerkIn); dir != "" {
+		fmt.Fprintln(os.Stderr, "clerk:", clerk(dir))
+		os.Exit(1)
+	}
 	os.Exit(stack.Main(m))
 }
 

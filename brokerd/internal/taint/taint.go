@@ -80,7 +80,12 @@ type Store struct {
 
 	mu    sync.Mutex // guards what follows
 	known map[string]*entry
+	clean map[string]*entry // sessions that have no file, looked up lately
 }
+
+// maxClean bounds what is held of sessions that saw nothing, whose names loopd
+// could make up. All of them are looked up again now and then.
+const maxClean = 256
 
 type entry struct {
 	held   level // what counts
@@ -93,7 +98,7 @@ func Open(root *os.Root) (*Store, error) {
 	if err := durable.Mkdir(root, folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the sessions' taint cannot be kept: %w (see runbook: brokerd-state)", err)
 	}
-	return &Store{root: root, known: map[string]*entry{}}, nil
+	return &Store{root: root, known: map[string]*entry{}, clean: map[string]*entry{}}, nil
 }
 
 // Get gives a session's taint. With an error it gives the worst, which is then
@@ -129,6 +134,7 @@ func (s *Store) raise(session string, to level) error {
 	e := s.entry(session)
 	if e.held = e.held.join(to); e.held != start() {
 		s.known[session] = e
+		delete(s.clean, session)
 	}
 	if e.broken != nil || e.held == e.stored {
 		return nil // the file counts as the worst, or says it already
@@ -144,16 +150,23 @@ func (s *Store) raise(session string, to level) error {
 	return nil
 }
 
-// entry reads a session's file once. What every session begins with is not held
-// in memory, which names of sessions that loopd makes up could fill.
-// Precondition: mu is held.
+// entry reads a session's file once, or that there is none. Precondition: mu is held.
 func (s *Store) entry(session string) *entry {
-	if e := s.known[session]; e != nil {
-		return e
+	for _, held := range []map[string]*entry{s.known, s.clean} {
+		if e := held[session]; e != nil {
+			return e
+		}
 	}
 	e := s.load(session)
-	if proto.CheckSession(session) == nil && (e.broken != nil || e.held != start()) {
+	switch {
+	case proto.CheckSession(session) != nil:
+	case e.broken != nil || e.held != start():
 		s.known[session] = e
+	default:
+		if len(s.clean) >= maxClean {
+			clear(s.clean)
+		}
+		s.clean[session] = e
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package taint
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -214,4 +215,21 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, folder, "a.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it was written again: %v", err)
 	}
+}
+
+// Names of sessions that loopd makes up take no room, and do not push out what a
+// session has seen.
+func TestSessionsThatSawNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	wants(t, s, "web-1", proto.ClassPrivate, false)
+	if err := s.Raise("web-1", proto.ClassSecret, true); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * maxClean {
+		wants(t, s, fmt.Sprintf("chat-%d", i), proto.ClassPrivate, false)
+		if len(s.clean) > maxClean || len(s.known) != 1 {
+			t.Fatalf("after %d: %d and %d are held", i, len(s.clean), len(s.known))
+		}
+	}
+	wants(t, s, "web-1", proto.ClassSecret, true)
 }
