@@ -97,8 +97,9 @@ func TestGatewayOtherServers(t *testing.T) {
 	p.Down()
 }
 
-// The disk of the queue is full: a message is not taken, the owner of the machine is
-// told, and with room again it is answered, once.
+// The disk of the queue stays full for longer than a program that crashes is kept
+// running. Messages are not taken, the owner of the machine is told, the terminal's
+// chat goes on, and with room again each message is answered, once.
 func TestGatewayFault_DiskFull(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -118,30 +119,44 @@ func TestGatewayFault_DiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p := chatstory.Open(t, s, &town.Town, nil)
+	p := chatstory.Open(t, s, &town.Town, func(s *stack.Stack) {
+		s.Set("bxctl.toml", "practice", "args", []string{"-gen-tps", "100"})
+	})
 	first := p.AskAs(town.Post, "", "answer with: room")
 	first.Says("room")
 	p.WaitUntil("the queue is empty", p.Idle)
+	under := p.AskAs(town.Post, "", "count to 300") // an answer is under way
+	under.Waits("")
+	pid := s.PID("gatewayd")
 	free := fill(t, s.Layout.Gateway(), 0)
-	late := p.AskAs(town.Post, "", "answer with: "+strings.Repeat("much ", 2000)+"room again")
-	said := func() bool {
+	late := []*chatstory.Message{p.AskAs(town.Post, "", "answer with: "+strings.Repeat("much ", 2000)+"room again")}
+	tries := func() int {
 		b, err := os.ReadFile(filepath.Join(s.Layout.Log, "gatewayd.log"))
-		return err == nil && strings.Contains(string(b), "no space left on device")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(b), "no space left on device")
 	}
-	for end := time.Now().Add(stack.Patience); !said(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("gatewayd does not say that its disk is full")
+	s.WaitUntil("gatewayd tries again, and again", func() bool { return tries() > 4 })
+	late = append(late, p.AskAs(town.Post, first.Root, "answer with: meanwhile"))
+	answered(t, s, "chat-meanwhile", "Hello.")
+	for _, command := range []string{"status", "doctor"} {
+		r := s.Bxctl("", command)
+		for _, want := range []string{"nothing is heard or posted", "no space left on device", "(see runbook: disk-full)"} {
+			if !strings.Contains(strings.Join(strings.Fields(r.Stdout+r.Stderr), " "), want) {
+				t.Errorf("bxctl %s does not say %q:\n%s%s", command, want, r.Stdout, r.Stderr)
+			}
 		}
 	}
 	free()
-	select {
-	case <-s.Ended(): // it was tried often enough
-		s.WaitEnd()
-		s.Up()
-	default:
-	}
-	late.Says("room again")
+	late[0].Says("room again")
+	late[1].Says("meanwhile")
+	under.Says(" 299 300")
 	p.AskAs(town.Post, first.Root, "answer with: more").Says("more")
+	if s.PID("gatewayd") != pid {
+		t.Error("gatewayd was started again")
+	}
+	p.WaitConnected("ok")
 	p.Exact()
 	p.Down()
 }

@@ -170,6 +170,15 @@ func (h *house) row(name, state, detail string) proto.Check {
 	}
 }
 
+// question is an approval as brokerd asks for it.
+func question(id string) *proto.Ask {
+	return &proto.Ask{
+		Approval: id, Code: "K7M4PX", Digest: strings.Repeat("ab", 32), Asked: proto.Time(time.Now()), Expires: proto.Time(time.Now().Add(time.Hour)),
+		Session: "chat-a", Tool: "write_file", Fields: []proto.Field{}, Read: []string{}, Write: []string{}, Hosts: []string{}, Secrets: []string{},
+		Class: proto.ClassPrivate, Taint: proto.ClassPublic, Grant: "g",
+	}
+}
+
 // approval has a card shown.
 func (h *house) approval() {
 	h.t.Helper()
@@ -178,12 +187,7 @@ func (h *house) approval() {
 		h.t.Fatal(err)
 	}
 	defer c.Close()
-	ask := &proto.Ask{
-		Approval: "a1", Code: "K7M4PX", Digest: strings.Repeat("ab", 32), Asked: proto.Time(time.Now()), Expires: proto.Time(time.Now().Add(time.Hour)),
-		Session: "chat-a", Tool: "write_file", Fields: []proto.Field{}, Read: []string{}, Write: []string{}, Hosts: []string{}, Secrets: []string{},
-		Class: proto.ClassPrivate, Taint: proto.ClassPublic, Grant: "g",
-	}
-	if err := c.Send(ask); err != nil {
+	if err := c.Send(question("a1")); err != nil {
 		h.t.Fatal(err)
 	}
 	if m, err := c.Recv(); err != nil || m.Tag() != "shown" {

@@ -10,12 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"boxmaker/gatewayd/internal/allow"
-	"boxmaker/gatewayd/internal/approve"
-	"boxmaker/gatewayd/internal/bridge"
-	"boxmaker/gatewayd/internal/loop"
 	"boxmaker/gatewayd/internal/mattermost"
-	"boxmaker/gatewayd/internal/queue"
 	"boxmaker/gatewayd/internal/settings"
 	"boxmaker/internal/config"
 	"boxmaker/internal/daemon"
@@ -62,15 +57,7 @@ func run(d *daemon.Daemon, o options) error {
 	}
 	// From here on as the user whom the files belong to, so that what is made is its own.
 	confined := d.Confine(confinement(o, set.URL))
-	q, rec, err := queue.Open(state)
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	if rec.Torn > 0 {
-		d.Log().Warn("the end of the queue was cut off: it was not written whole, and so nothing was promised", "bytes", rec.Torn, "file", rec.Side)
-	}
-	p := parts{d: d, o: o, set: set, chat: chat, queue: q, state: state, confined: confined, began: began}
+	p := parts{d: d, o: o, set: set, chat: chat, state: state, confined: confined, began: began}
 	return p.serve(l)
 }
 
@@ -110,51 +97,21 @@ type parts struct {
 	o     options
 	set   *settings.Current
 	chat  *mattermost.Client
-	queue *queue.Queue
 	state *os.Root
 	began time.Time
 
 	confined []proto.Check
+	front    front
 }
 
 // serve does the work.
 func (p *parts) serve(l net.Listener) error {
-	var bot *bridge.Bot
-	desk, bad, err := approve.Open(approve.Config{
-		Chat: p.chat, Owners: p.set.Owners, Root: p.state, Now: time.Now, Zone: time.Local, Log: p.d.Log(),
-		Self: func() (approve.Self, bool) {
-			s, ok := bot.Self()
-			return approve.Self{Me: s.ID, Home: s.Home, Limit: s.Limit}, ok
-		},
-		Place: func(session string) (string, string, bool) { return bot.Place(session) },
-		Status: func() *proto.GatewayStatus {
-			return &proto.GatewayStatus{Version: daemon.Version, Checks: append(bot.Checks(), p.check()...), Confinement: p.confined}
-		},
-	})
-	if err != nil {
-		return err
-	}
-	for _, b := range bad {
-		p.d.Log().Error("an approval of the chat cannot be read and is moved aside; it is shown again if it still waits", "file", b)
-	}
-	bot = bridge.NewBot(bridge.BotConfig{
-		Chat: p.chat, Loop: loop.Client{Path: p.o.loop}, Desk: desk, Queue: p.queue,
-		Rules: allow.Rules{Owners: p.set.Owners, Channels: p.set.Channels}, Changed: p.set.Changed,
-		Parts: p.set.Limits.Parts, Open: p.set.Limits.Open, CatchUp: time.Duration(p.set.Limits.CatchUp), Log: p.d.Log(),
-	})
-	server := &ipc.Server{Listener: l, Requests: proto.GatewayRequests, Peers: p.o.peers, MaxConns: maxConns, Log: p.d.Log(), Handle: desk.Serve}
+	server := &ipc.Server{Listener: l, Requests: proto.GatewayRequests, Peers: p.o.peers, MaxConns: maxConns, Log: p.d.Log(), Handle: p.answer}
 	g, ctx := errgroup.WithContext(p.d.Context())
 	g.Go(func() error { return ended(ctx, "the socket for brokerd", server.Serve(ctx)) })
-	g.Go(func() error { return ended(ctx, "the cards of approvals", desk.Run(ctx)) })
-	g.Go(func() error {
-		err := bot.Run(ctx)
-		if errors.Is(err, bridge.ErrChanged) {
-			err = errors.Join(err, p.renew(ctx))
-		}
-		return ended(ctx, "the bot", err)
-	})
+	g.Go(func() error { return p.live(ctx) })
 	p.d.Ready()
-	err = g.Wait()
+	err := g.Wait()
 	if p.d.Context().Err() != nil {
 		return nil
 	}
@@ -170,21 +127,6 @@ func ended(ctx context.Context, what string, err error) error {
 		return fmt.Errorf("%s ended by itself", what)
 	}
 	return err
-}
-
-// renew prepares an end for new settings, which only a new start can read.
-func (p *parts) renew(ctx context.Context) error {
-	p.d.Log().Info("the settings have changed: ending, to be started with them")
-	if err := p.set.Keep(p.state); err != nil {
-		return err
-	}
-	t := time.NewTimer(time.Until(p.began.Add(settled)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return nil
 }
 
 // check is a row of the status, if the settings cannot be used as they are.

@@ -7,7 +7,8 @@
 // written by hand in the same place, before the expiry, and once; and that the
 // card was then still to the letter what was posted. It decides by what the
 // server says when it is asked, never by an event. What it has promised is on
-// disk first: a restart neither posts twice nor loses an answer. Text of a model
+// disk first: a restart neither posts twice nor loses an answer; after a failed write
+// nothing more is promised or posted, and [Open] is the way back. Text of a model
 // stands in the card as rows behind a mark, in code, with nothing hidden.
 //
 // It does not decide on a call: that is brokerd's, which takes the first answer
@@ -16,6 +17,7 @@ package approve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,6 +79,7 @@ type Desk struct {
 	asks   map[string]map[chan struct{}]bool // told when an answer or a post is there
 	ended  []string                          // approvals, for questions that come behind their end
 	anchor string                            // the newest
+	broken error                             // why nothing more is promised
 }
 
 const (
@@ -100,6 +103,42 @@ func Open(c Config) (d *Desk, bad []string, err error) {
 		d.look[id] = true
 	}
 	return d, bad, nil
+}
+
+// ErrClosed is what a desk says to those who come too late.
+var ErrClosed = errors.New("the cards of approvals are put away")
+
+// Close has the desk promise and write nothing more, so that another one can be
+// opened in its place, whoever still holds this one.
+func (d *Desk) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail(ErrClosed)
+}
+
+// trouble is why nothing more is promised; nil: there is none.
+func (d *Desk) trouble() error { d.mu.Lock(); defer d.mu.Unlock(); return d.broken }
+
+// fail notes the first reason for which nothing more is promised. Precondition: mu is
+// held.
+func (d *Desk) fail(err error) {
+	if d.broken == nil {
+		d.broken = err
+	}
+	d.poke()
+}
+
+// save makes an item durable, or it is the last that the desk does: what is on disk is
+// not known then. Precondition: mu is held.
+func (d *Desk) save(i *Item) error {
+	if d.broken != nil {
+		return d.broken
+	}
+	err := d.store.save(i)
+	if err != nil {
+		d.fail(err)
+	}
+	return err
 }
 
 func (d *Desk) poke() {
@@ -191,7 +230,7 @@ func (d *Desk) Reply(p mattermost.Post, direct bool) (say string, handled bool, 
 		switch {
 		case !strings.EqualFold(i.Ask.Code, w.Code) || i.Anchor != "":
 		case i.Hear(p, w, direct, d.cfg.Owners, d.cfg.Now()):
-			if err := d.store.save(i); err != nil {
+			if err := d.save(i); err != nil {
 				*i = was
 				return "", false, err
 			}

@@ -3,6 +3,9 @@ package approve
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -352,5 +355,45 @@ func TestADiskThatFailsEndsTheDesk(t *testing.T) {
 	}
 	if _, ok, err := r.desk.Reply(mattermost.Post{User: owner, Channel: home, Message: "approve K7M4PX"}, true); !ok || err != nil { // not shown yet: nothing to keep
 		t.Error(ok, err)
+	}
+}
+
+// A disk that fails a question ends the desk as one that fails a step does: whoever
+// asked is not answered, and a desk that is put away writes nothing more.
+func TestADeskPromisesNothingAfterAFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		harm func(r *rig)
+		want error
+	}{
+		{"a question that cannot be kept", func(r *rig) {
+			os.RemoveAll(filepath.Join(r.dir, folder))
+			a := question()
+			if _, err := r.desk.keep(&a); err == nil {
+				t.Error("kept without a folder")
+			}
+			_ = os.Mkdir(filepath.Join(r.dir, folder), 0o700) // too late
+		}, fs.ErrNotExist},
+		{"it is put away", func(r *rig) { r.desk.Close() }, ErrClosed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			root := r.open()
+			defer root.Close()
+			tc.harm(r)
+			if err := r.desk.Run(t.Context()); !errors.Is(err, tc.want) {
+				t.Errorf("it ends with %v", err)
+			}
+			a := question()
+			if _, err := r.desk.keep(&a); !errors.Is(err, tc.want) {
+				t.Errorf("a question gives %v", err)
+			}
+			if err := r.desk.post(&proto.Anchor{Checkpoint: "x"}); !errors.Is(err, tc.want) {
+				t.Errorf("an anchor gives %v", err)
+			}
+			if all, err := os.ReadDir(filepath.Join(r.dir, folder)); err != nil || len(all) != 0 {
+				t.Errorf("%v, %v", all, err)
+			}
+		})
 	}
 }

@@ -30,8 +30,11 @@ func (d *Desk) Serve(ctx context.Context, m proto.Message, s *ipc.Stream) {
 	default:
 		err = fmt.Errorf("approve: a %s is no request", m.Tag())
 	}
-	if ctx.Err() != nil && answer == nil {
+	switch {
+	case ctx.Err() != nil && answer == nil:
 		return
+	case d.trouble() != nil && m.Tag() != (&proto.GetGateway{}).Tag():
+		return // without an answer, so that it is asked again when there is another desk
 	}
 	if err != nil {
 		var no *proto.Error
@@ -117,7 +120,7 @@ func (d *Desk) keep(m *proto.Ask) (chan struct{}, error) {
 // add makes a new item durable. Precondition: mu is held.
 func (d *Desk) add(i *Item) error {
 	i.V, i.Key, i.Made = itemVersion, newKey(), proto.Time(d.cfg.Now())
-	if err := d.store.save(i); err != nil {
+	if err := d.save(i); err != nil {
 		return err
 	}
 	d.items[i.ID] = i
@@ -142,7 +145,7 @@ func (d *Desk) retract(m *proto.Retract) error {
 	}
 	was := i.End
 	i.End = End{Verdict: m.Verdict, By: m.By, Channel: m.Channel}
-	if err := d.store.save(i); err != nil {
+	if err := d.save(i); err != nil {
 		i.End = was
 		return err
 	}

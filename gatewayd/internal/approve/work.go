@@ -12,7 +12,8 @@ import (
 	"boxmaker/internal/proto"
 )
 
-// Run does what is to be done on the server, until ctx ends or the disk fails.
+// Run does what is to be done on the server, until ctx ends or the disk fails, whoever
+// noticed that.
 func (d *Desk) Run(ctx context.Context) error {
 	next := time.NewTimer(lookEach)
 	defer next.Stop()
@@ -41,9 +42,12 @@ func (d *Desk) Run(ctx context.Context) error {
 func (d *Desk) round(ctx context.Context) (time.Duration, error) {
 	self, ok := d.cfg.Self()
 	if !ok {
-		return 5 * time.Second, nil
+		return 5 * time.Second, d.trouble()
 	}
 	for {
+		if err := d.trouble(); err != nil {
+			return 0, err
+		}
 		id, step, soon := d.pick(self)
 		if id == "" || ctx.Err() != nil {
 			return soon, nil
@@ -211,7 +215,7 @@ func (d *Desk) merge(i *Item) error {
 		}
 	}
 	now := *i
-	if err := d.store.save(&now); err != nil {
+	if err := d.save(&now); err != nil {
 		return err
 	}
 	d.items[i.ID] = &now
@@ -261,7 +265,11 @@ func (d *Desk) settle(i *Item, step Step, failed error) error {
 		delete(d.look, id)
 		delete(d.later, id)
 		delete(d.tries, id)
-		return d.store.remove(id)
+		err := d.store.remove(id)
+		if err != nil {
+			d.fail(err)
+		}
+		return err
 	}
 	if err := d.merge(i); err != nil {
 		return err
