@@ -76,12 +76,13 @@ func TestSetupOnATerminal(t *testing.T) {
 	ask("see runbook: mattermost-token", bot.Token)
 	x.settled("the bot is @box")
 	ask("Your user name there", "robot")
-	ask("Channels where you may name the bot", "town")
-	x.settled("see runbook: mattermost-owner")
+	ask("see runbook: mattermost-owner", "ann") // said before anything else is asked
+	ask("Channels where you may name the bot", "nowhere")
+	x.settled("see runbook: mattermost-channel")
 	if n := len(chat.Posts(chat.Direct(bot, ann))); n != 0 {
 		t.Errorf("%d posts before all was well", n)
 	}
-	line("ann")
+	line("town")
 	screen := x.settled("code 0\n")
 	if strings.Contains(screen, bot.Token) || strings.Contains(x.run("capture-pane", "-p", "-S", "-200"), bot.Token) {
 		t.Errorf("the token is on the screen:\n%s", screen)

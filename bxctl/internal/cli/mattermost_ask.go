@@ -101,7 +101,8 @@ func (s *chatSetup) dialogue(ctx context.Context) error {
 	for _, part := range []func(first bool) error{
 		func(first bool) error { return s.askAddress(ctx, first) },
 		func(first bool) error { return s.askBot(ctx, first) },
-		s.askPeople(ctx),
+		func(first bool) error { return s.askOwners(ctx, first) },
+		func(first bool) error { return s.askChannels(ctx, first) },
 	} {
 		if err := s.again(part); err != nil {
 			return err
@@ -134,35 +135,40 @@ func (s *chatSetup) askBot(ctx context.Context, first bool) error {
 	return s.look(ctx, &proto.Probe{URL: s.want.URL, Plain: s.want.Plain}, s.token)
 }
 
-// askPeople asks for owners and channels, the second time only for what was wrong.
-func (s *chatSetup) askPeople(ctx context.Context) func(first bool) error {
-	owner, channel := len(s.o.owners) == 0, !s.given("channel")
-	return func(first bool) error {
-		if owner {
-			if !first {
-				s.want.Owners = s.was.Owners
-			}
-			if err := s.list("Your user name there (more: whoever else may use all that you may)", &s.want.Owners); err != nil {
-				return err
-			}
-		}
-		if channel {
-			if !first {
-				s.want.Channels = s.was.Channels
-			}
-			if err := s.list("Channels where you may name the bot, direct messages aside (- for none)", &s.want.Channels); err != nil {
-				return err
-			}
-		}
-		err := s.look(ctx, s.probe(), s.token)
-		var st *stepError
-		if errors.As(err, &st) {
-			if owner, channel = st.Name == "owner", st.Name == "channel"; !owner && !channel {
-				return stepFault(st.ProbeStep) // no other answer would help
-			}
-		}
-		return err
+func (s *chatSetup) askOwners(ctx context.Context, first bool) error {
+	if !first {
+		s.want.Owners = s.was.Owners
 	}
+	if !first || len(s.o.owners) == 0 {
+		if err := s.list("Your user name there (more: whoever else may use all that you may)", &s.want.Owners); err != nil {
+			return err
+		}
+	}
+	ask := s.probe()
+	ask.Channels = []string{} // they come next
+	return only("owner", s.look(ctx, ask, s.token))
+}
+
+func (s *chatSetup) askChannels(ctx context.Context, first bool) error {
+	if !first {
+		s.want.Channels = s.was.Channels
+	}
+	if !first || !s.given("channel") {
+		if err := s.list("Channels where you may name the bot, direct messages aside (- for none)", &s.want.Channels); err != nil {
+			return err
+		}
+	}
+	return only("channel", s.look(ctx, s.probe(), s.token))
+}
+
+// only makes the failure of any other step final: no other answer to this question
+// would help.
+func only(step string, err error) error {
+	var st *stepError
+	if errors.As(err, &st) && st.Name != step {
+		return stepFault(st.ProbeStep)
+	}
+	return err
 }
 
 // tries is how often something is asked for.
