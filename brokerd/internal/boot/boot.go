@@ -74,11 +74,12 @@ type Broker struct {
 	health  *health
 	gateway *gateway.Client // nil: there is no chat
 	since   time.Time
+	now     func() time.Time // that grants expire by
 }
 
 // Open opens the state and the audit log.
 func Open(c Config) (*Broker, error) {
-	b := &Broker{cfg: c, since: c.Clock.Now()}
+	b := &Broker{cfg: c, since: c.Clock.Now(), now: forward(c.Clock)}
 	var err error
 	if b.secrets, err = openVault(c.Secrets, c.Log); err != nil {
 		return nil, &Refused{err}
@@ -118,7 +119,7 @@ func Open(c Config) (*Broker, error) {
 		c.Log.Error("a file of the state is damaged and was set aside", "file", f, "runbook", "brokerd-state")
 	}
 	b.engine = policy.New(policy.Config{
-		Audit: b.log, Grants: c.Grants, Taint: b.taint, History: history, Now: c.Clock.Now,
+		Audit: b.log, Grants: c.Grants, Taint: b.taint, History: history, Now: b.now,
 		Trouble: func(err error) {
 			c.Log.Error("denied, because grants or taint cannot be read", "error", err.Error())
 		},
@@ -160,7 +161,7 @@ func (b *Broker) Serve(ctx context.Context, loopd, owner Door, ready func()) err
 	g, ctx := errgroup.WithContext(ctx)
 	cfg := serve.Config{
 		Driver: b.driver, Desk: b.desk, Grants: b.cfg.Grants.Read, Taint: b.taint.Get, Explain: b.explain, Checkpoint: b.checkpoint, Status: b.status,
-		Name: b.cfg.Name, Now: b.cfg.Clock.Now, Log: b.cfg.Log,
+		Name: b.cfg.Name, Now: b.now, Log: b.cfg.Log,
 	}
 	if err := b.driver.Restore(); err != nil {
 		return err

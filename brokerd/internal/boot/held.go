@@ -7,14 +7,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"time"
 
-	"boxmaker/brokerd/internal/approval"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/secret"
-
-	"golang.org/x/sys/unix"
 )
 
 // Folders are the places on disk, as the owner knows them.
@@ -72,22 +67,6 @@ func (h *Held) Grants(own ...string) *grant.Dir { return grant.Open(h.at.Grants,
 // Secrets says where the store and its key are.
 func (h *Held) Secrets() secret.Config {
 	return secret.Config{Dir: h.at.Secrets, Key: h.at.Key, Owner: h.uid}
-}
-
-// Clock is the machine's. It must be made before the process is confined.
-func Clock() (approval.Clock, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return approval.Clock{}, fmt.Errorf("the id of this boot cannot be read: %w", err)
-	}
-	boot := strings.TrimSpace(string(id))
-	return approval.Clock{Now: time.Now, Boot: func() (string, time.Duration) {
-		var ts unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-			return "", 0 // no kernel that Go runs on is without it
-		}
-		return boot, time.Duration(ts.Nano())
-	}}, nil
 }
 
 // Names gives the users' names for records: "me (uid 1000)". They are looked up

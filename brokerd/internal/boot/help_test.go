@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"boxmaker/brokerd/internal/approval"
 	"boxmaker/brokerd/internal/driver"
 	"boxmaker/brokerd/internal/policy"
 	"boxmaker/brokerd/internal/settings"
@@ -24,8 +25,9 @@ type house struct {
 	dir   string
 	set   settings.Settings
 	stop  func()
-	owner []uint32 // who may use owner.sock; nil: this user
-	chat  string   // socket of gatewayd
+	owner []uint32        // who may use owner.sock; nil: this user
+	chat  string          // socket of gatewayd
+	clock *approval.Clock // nil: the machine's
 
 	mu   sync.Mutex
 	runs map[string]int
@@ -80,6 +82,9 @@ func (h *house) at(name string) string { return filepath.Join(h.dir, name) }
 func (h *house) config(held *Held) Config {
 	clock, err := Clock()
 	h.try(err)
+	if h.clock != nil {
+		clock = *h.clock
+	}
 	return Config{
 		Audit: held.Audit, State: held.State, Grants: held.Grants(), Secrets: held.Secrets(), Settings: h.set,
 		Runner: h, Clock: clock, Version: "v-test", Name: Names(), Log: slog.New(slog.DiscardHandler), Gateway: h.chat,

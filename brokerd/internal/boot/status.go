@@ -78,7 +78,7 @@ func (b *Broker) explain(m *proto.Explain) (*proto.Explained, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := set.Decide(grant.Request{Call: call, Taint: out.Taint, Untrusted: out.Untrusted, Now: b.cfg.Clock.Now()})
+	v := set.Decide(grant.Request{Call: call, Taint: out.Taint, Untrusted: out.Untrusted, Now: b.now()})
 	out.Verdict, out.Code, out.Why = v.Verdict, v.Code, v.Why
 	if v.Grant != nil {
 		out.Grant = v.Grant.ID

@@ -264,5 +264,9 @@ func (p *page) expiry(s string) string {
 	if !t.After(p.Now) {
 		return "it has expired"
 	}
-	return "at " + term.When(t, p.Now) + " (in " + term.Span(t.Sub(p.Now)) + "), and is denied then"
+	left := t.Sub(p.Now)
+	if left > 2*time.Minute {
+		left = left.Round(time.Minute) // 14 min 59 s are 15, as the chat says below
+	}
+	return "at " + term.When(t, p.Now) + " (in " + term.Span(left) + "), and is denied then"
 }
