@@ -170,7 +170,7 @@ func specialFiles() family {
 		name: "hard links and device files",
 		stage: func(r *rig) {
 			fileGrants(r)
-			r.grant("40-shell", shellGrant(r.granted))
+			armed(r)
 			if err := unix.Mkfifo(filepath.Join(r.granted, "fifo"), 0o666); err != nil {
 				r.t.Fatal(err)
 			}
@@ -197,10 +197,42 @@ func specialFiles() family {
 			say("a device node", "mknod "+in("sda")+" b 8 0 && cat "+in("sda")+" | head -c 100")
 			say("a character device", "mknod "+in("kmem")+" c 1 2")
 			say("a set-user-id program", "cp /usr/bin/id "+in("id")+" && chmod 6755 "+in("id")+" && "+in("id"))
+			rows = append(rows, bitRows(r)...)
 			say("a set-user-id program of the system", "/usr/bin/su -c id; /usr/bin/mount; /usr/bin/passwd -S")
 			return rows
 		},
 	}
+}
+
+// bitRows: a granted folder lies outside too, and there nothing takes away the bits
+// by which a program has the rights of who made it.
+func bitRows(r *rig) []attempt {
+	const create, mode = unix.O_CREAT | unix.O_WRONLY, 0o6755
+	at := func(name string) string { return "s:" + filepath.Join(r.granted, name) }
+	rows := callRows(r, append([]syscallRow{
+		{name: "set-user-id by fchmodat", nr: unix.SYS_FCHMODAT, args: args(cwdFD, at("note.txt"), mode)},
+		{name: "set-user-id by fchmodat2", nr: unix.SYS_FCHMODAT2, args: args(cwdFD, at("note.txt"), mode, 0)},
+		{name: "set-user-id by fchmod", nr: unix.SYS_FCHMOD, args: args(1, mode)},
+		{name: "set-user-id by openat", nr: unix.SYS_OPENAT, args: args(cwdFD, at("bit-1"), create, mode)},
+		{name: "set-user-id by a file without a name", nr: unix.SYS_OPENAT, args: args(cwdFD, "s:"+r.granted, unix.O_TMPFILE|unix.O_WRONLY, mode)},
+		{name: "set-user-id by mknodat", nr: unix.SYS_MKNODAT, args: args(cwdFD, at("bit-2"), unix.S_IFREG|mode, 0)},
+		{name: "set-group-id by mkdirat", nr: unix.SYS_MKDIRAT, args: args(cwdFD, at("bit-3"), 0o2777)},
+		{name: "set-user-id by openat2", nr: unix.SYS_OPENAT2, args: args(cwdFD, at("bit-4"), "z:24", 24)},
+		{name: "set-user-id with bits above", nr: unix.SYS_FCHMODAT, args: args(cwdFD, at("note.txt"), uint64(1)<<40|mode)},
+	}, oldBitRows(at)...))
+	return append(rows, act("no file outside has such a bit", func(r *rig) {
+		res := r.call("shell", obj{"command": "cd " + r.granted + "; cp /usr/bin/id own; chmod 6755 own; perl -e 'chmod 04755, q(own)'; install -m 4755 /usr/bin/id own-2; tar -cf - --mode=6755 own | tar -xpf - --transform s/own/own-3/; chmod 0755 own && echo shell-ended; ls -l"})
+		shows("shell-ended")(r, res)
+		entries, err := os.ReadDir(r.granted)
+		if err != nil || len(entries) < 3 {
+			r.t.Fatalf("%d entries, %v", len(entries), err)
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err != nil || info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+				r.t.Errorf("%s is %v, %v", e.Name(), info.Mode(), err)
+			}
+		}
+	}))
 }
 
 // shows checks that a command ran in its container, as no root and with the

@@ -11,6 +11,18 @@ func archRows() []syscallRow {
 	}
 }
 
+// oldBitRows are the calls that only this architecture has to set a file's mode.
+func oldBitRows(at func(string) string) []syscallRow {
+	const mode = 0o4755
+	return []syscallRow{
+		{name: "set-user-id by chmod", nr: unix.SYS_CHMOD, args: args(at("note.txt"), mode)},
+		{name: "set-user-id by creat", nr: unix.SYS_CREAT, args: args(at("bit-5"), mode)},
+		{name: "set-user-id by open", nr: unix.SYS_OPEN, args: args(at("bit-6"), unix.O_CREAT|unix.O_WRONLY, mode)},
+		{name: "set-user-id by mknod", nr: unix.SYS_MKNOD, args: args(at("bit-7"), unix.S_IFREG|mode, 0)},
+		{name: "set-group-id by mkdir", nr: unix.SYS_MKDIR, args: args(at("bit-8"), 0o2777)},
+	}
+}
+
 // archTries are attempts that only this architecture has.
 func archTries(r *rig) []attempt {
 	return []attempt{

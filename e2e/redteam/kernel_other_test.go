@@ -5,3 +5,5 @@ package redteam
 func archRows() []syscallRow { return nil }
 
 func archTries(*rig) []attempt { return nil }
+
+func oldBitRows(func(string) string) []syscallRow { return nil }

@@ -5,8 +5,11 @@
 // older calls); what is known and dangerous is forbidden (EPERM): namespaces,
 // mounts, tracing, other processes' memory, keyrings, io_uring, bpf, handles,
 // kernel modules, the clock. clone can make processes and threads and no
-// namespace; clone3, whose flags a filter cannot see, is absent. Sockets are TCP
-// and UDP, NETLINK_ROUTE, and UNIX where there is a door: a server of the machine
+// namespace; clone3, whose flags a filter cannot see, is absent. No file or folder
+// gets the bits by which a program has the rights of its owner or group: a granted
+// folder lies outside too, where whoever executes it would have them; openat2,
+// whose mode a filter cannot see, is absent. Sockets are TCP and UDP,
+// NETLINK_ROUTE, and UNIX where there is a door: a server of the machine
 // that has its socket in a granted folder would obey whoever connects to it, and
 // neither a read-only mount nor this kernel's Landlock forbids that. With a door
 // it is for the first process alone, which keeps it from the programs that it

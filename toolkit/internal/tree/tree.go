@@ -115,11 +115,10 @@ func openExact(dir string) (*os.Root, error) {
 }
 
 func sameExact(dir string, opened fs.FileInfo) error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	f, err := walked(dir)
 	if err != nil {
 		return refuse("%s cannot be opened without following a link", dir)
 	}
-	f := os.NewFile(uintptr(fd), dir)
 	defer f.Close()
 	exact, err := f.Stat()
 	if err != nil {
@@ -129,6 +128,30 @@ func sameExact(dir string, opened fs.FileInfo) error {
 		return refuse("%s was changed while it was opened", dir)
 	}
 	return nil
+}
+
+// walked opens an absolute, clean path one folder at a time, none of them by a
+// link. openat2 would do it at once, and is not there in a container: a filter
+// cannot see with which mode it makes a file.
+func walked(dir string) (*os.File, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open("/", flags, 0)
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if err != nil {
+			return nil, err
+		}
+		if name == "" {
+			break
+		}
+		var next int
+		next, err = unix.Openat(fd, name, flags, 0)
+		_ = unix.Close(fd)
+		fd = next
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), dir), nil
 }
 
 // OpenFile opens a regular file of the place for reading. It never waits and

@@ -110,6 +110,29 @@ func calls() {
 	raw("setgid", unix.SYS_SETGID, 0)
 	raw("mknod", unix.SYS_MKNODAT, ^uintptr(99), uintptr(unsafe.Pointer(&[]byte("/tmp/dev\x00")[0])), unix.S_IFCHR|0o600, 0x501)
 	raw("mkfifo", unix.SYS_MKNODAT, ^uintptr(99), uintptr(unsafe.Pointer(&[]byte("/tmp/fifo\x00")[0])), unix.S_IFIFO|0o600, 0)
+	bits(raw)
 	raw("memfd_create", unix.SYS_MEMFD_CREATE, at, 0)
 	raw("from the future", 1000, 0)
+}
+
+// bits tries each way in which a file can get the rights of its owner or group.
+func bits(raw func(name string, nr uintptr, a ...uintptr)) {
+	const cwd, create, temp = ^uintptr(99), unix.O_CREAT | unix.O_WRONLY, unix.O_TMPFILE | unix.O_WRONLY
+	text := func(s string) uintptr { return uintptr(unsafe.Pointer(&append([]byte(s), 0)[0])) }
+	made := text("/tmp/made")
+	raw("open, plain", unix.SYS_OPENAT, cwd, made, create, 0o755)
+	raw("chmod, plain", unix.SYS_FCHMODAT, cwd, made, 0o711)
+	raw("open, odd mode of no file", unix.SYS_OPENAT, cwd, made, 0, 0o7777)
+	for name, bit := range map[string]uintptr{"user": 0o4000, "group": 0o2000, "both": 0o6000, "user, with bits above": 1<<40 | 0o4000} {
+		mode := bit | 0o755
+		raw("chmod "+name, unix.SYS_FCHMODAT, cwd, made, mode)
+		raw("fchmodat2 "+name, unix.SYS_FCHMODAT2, cwd, made, mode, 0)
+		raw("fchmod "+name, unix.SYS_FCHMOD, 3, mode)
+		raw("open "+name, unix.SYS_OPENAT, cwd, text("/tmp/open-"+name), create, mode)
+		raw("open temporary "+name, unix.SYS_OPENAT, cwd, text("/tmp"), temp, mode)
+		raw("mkdir "+name, unix.SYS_MKDIRAT, cwd, text("/tmp/dir-"+name), mode)
+		raw("mknod "+name, unix.SYS_MKNODAT, cwd, text("/tmp/node-"+name), unix.S_IFREG|mode, 0)
+		how := &unix.OpenHow{Flags: create, Mode: 0o4755}
+		raw("openat2 "+name, unix.SYS_OPENAT2, cwd, text("/tmp/two-"+name), uintptr(unsafe.Pointer(how)), unix.SizeofOpenHow)
+	}
 }
