@@ -97,6 +97,7 @@ func call(t *testing.T) []row {
 
 // crowd measures eight calls at once against one alone. What the machine makes of
 // containers at one time is beside it: eight of the bare runtime, two at a time.
+// Where that alone exceeds the target, it is the target (docs/decisions.md, 89).
 func crowd(t *testing.T, d *desk, bare *bare) []row {
 	var alone, eight, one, bareEight []time.Duration
 	for range pick(21, 1) {
@@ -108,11 +109,14 @@ func crowd(t *testing.T, d *desk, bare *bare) []row {
 		}
 	}
 	ratio := float64(median(eight)) / float64(median(alone))
+	target, met := "<= 3.5", ratio <= 3.5
 	note := ms(median(eight)) + " against " + ms(median(alone))
 	if bare != nil {
-		note += fmt.Sprintf("; eight of bare crun, two at a time: %.2f", float64(median(bareEight))/float64(median(one)))
+		theirs := float64(median(bareEight)) / float64(median(one))
+		target, met = target+", or bare crun's", met || ratio <= theirs
+		note += fmt.Sprintf("; eight of bare crun, two at a time, against one: %.2f", theirs)
 	}
-	return []row{{"  eight at once, each, against one alone", fmt.Sprintf("%.2f", ratio), "<= 3.5", ratio <= 3.5, note}}
+	return []row{{"  eight at once, each, against one alone", fmt.Sprintf("%.2f", ratio), target, met, note}}
 }
 
 // atOnce gives what each took.
