@@ -63,7 +63,8 @@ func TestLettersBehindOneThatFails(t *testing.T) {
 		c.put(m)
 	}
 	r.agent.open["chat-a"] = c
-	r.agent.wg.Go(func() { c.run(r.agent.ctx) })
+	gone := make(chan struct{})
+	r.agent.wg.Go(func() { defer close(gone); c.run(r.agent.ctx) })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if j, err := await(ctx, r.agent, joins); err != nil || j.err == nil {
@@ -72,6 +73,7 @@ func TestLettersBehindOneThatFails(t *testing.T) {
 	if running, err := await(ctx, r.agent, stops); err != nil || running {
 		t.Error(running, err)
 	}
+	<-gone // a message that came before would hear of it too
 	r.say("chat-a", "o2", "and on")
 }
 
