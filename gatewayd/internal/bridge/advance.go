@@ -12,6 +12,9 @@ func (m *Machine) advance(now time.Time, t *task) error {
 	if t.Parts == nil {
 		m.ask(now, t)
 	}
+	if t.parked {
+		return m.outlast(now, t)
+	}
 	if t.flying || now.Before(t.retry) || now.Before(m.pause) || m.follows(t) {
 		return nil
 	}

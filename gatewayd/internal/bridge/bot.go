@@ -218,7 +218,7 @@ func (b *Bot) handle(ctx context.Context, l any) error {
 	case ask:
 		b.listed(l.all)
 		l.reply <- b.wants()
-		return nil
+		return b.reopen(ctx, l.all)
 	case caught:
 		return b.caught(ctx, l)
 	case caughtUp:

@@ -62,6 +62,13 @@ func (m *Machine) done(now time.Time, t *task, e Did) error {
 
 // refused looks for another way when the server says no.
 func (m *Machine) refused(now time.Time, t *task, e Did) error {
+	if e.Closed {
+		if !t.parked {
+			m.want(Warn{"an answer waits for its channel, which is archived or without the bot", t.Post})
+		}
+		t.parked = true
+		return nil
+	}
 	t.refused++
 	n := slices.IndexFunc(t.Parts, func(p queue.Part) bool { return p.Key == e.Key })
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,7 +101,8 @@ func (b *Bot) do(ctx context.Context, d Do) Did {
 		out.Fault = Unsure
 	case errors.As(err, &refused):
 		out.Fault, out.ID = Refused, d.ID
-		out.Root = d.Root != "" && b.rootGone(ctx, d.Root)
+		out.Closed = b.closed(ctx, d.Channel)
+		out.Root = !out.Closed && d.Root != "" && b.rootGone(ctx, d.Root)
 	default:
 		out.Fault = Away
 	}
@@ -153,4 +155,11 @@ func (b *Bot) rootGone(ctx context.Context, root string) bool {
 	p, err := b.cfg.Chat.Get(ctx, root)
 	var no *mattermost.Refused
 	return err == nil && p.DeleteAt != 0 || errors.As(err, &no) && no.Gone()
+}
+
+// closed reports whether the server says that a channel is none of ours: an archived one
+// is not listed, nor one that we were taken out of.
+func (b *Bot) closed(ctx context.Context, channel string) bool {
+	all, err := b.cfg.Chat.Channels(ctx)
+	return err == nil && !slices.ContainsFunc(all, func(ch mattermost.Channel) bool { return ch.ID == channel && ch.DeleteAt == 0 })
 }

@@ -45,6 +45,8 @@ type Did struct {
 	Fault Fault
 	After time.Duration // the pause that the server wants
 	Root  bool          // with Refused: the thread's first post is gone
+	// Closed, with Refused: the channel is archived, or the bot is not in it any more.
+	Closed bool
 }
 
 // Told is the end of a [Tell]; not ok is tried again.
@@ -58,6 +60,9 @@ type Caught struct {
 	Channel string
 	At      int64
 }
+
+// Opened says that a channel may take posts again.
+type Opened struct{ Channel string }
 
 // Up says that the server is there.
 type Up struct{}
@@ -73,6 +78,7 @@ func (Said) event()   {}
 func (Did) event()    {}
 func (Told) event()   {}
 func (Caught) event() {}
+func (Opened) event() {}
 func (Up) event()     {}
 func (Tick) event()   {}
 

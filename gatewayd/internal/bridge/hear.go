@@ -14,6 +14,11 @@ func (b *Bot) event(ctx context.Context, e mattermost.Event) error {
 	switch e := e.(type) {
 	case mattermost.Posted:
 		b.note(func(s *state) { s.last = time.Now() })
+		if b.machine.Closed(e.Post.Channel) > 0 { // the server itself posts when a channel comes back
+			if err := b.step(ctx, Opened{e.Post.Channel}); err != nil {
+				return err
+			}
+		}
 		return b.consider(ctx, e.Post)
 	case mattermost.Deleted:
 		return b.step(ctx, Gone{e.Post.ID})

@@ -99,6 +99,8 @@ func (b *Bot) Place(session string) (channel, root string, ok bool) {
 // seat keeps up with the queue: what others ask of it, they ask here.
 func (b *Bot) seat() {
 	n, last := b.cfg.Queue.Len(), b.cfg.Queue.Last()
+	shut := b.machine.Closed("")
+	b.note(func(s *state) { s.shut = shut })
 	if b.places != nil && n == b.seated && last == b.newest {
 		return
 	}

@@ -68,6 +68,7 @@ type task struct {
 	fails    int
 	refused  int
 	frozen   bool // the waiting post takes no edit
+	parked   bool // its channel takes nothing: it waits for Opened
 	shown    string
 	edits    int
 	nextEdit time.Time
@@ -101,7 +102,10 @@ func (m *Machine) Step(now time.Time, e Event) ([]Effect, error) {
 		if item.Command != "" { // those do not wait behind messages
 			n, most = &commands, commandsOpen
 		}
-		if *n++; *n > most {
+		if t := m.tasks[item.Post]; t == nil || !t.parked { // which holds nobody up
+			*n++
+		}
+		if *n > most {
 			continue
 		}
 		if m.tasks[item.Post] == nil {
@@ -155,6 +159,8 @@ func (m *Machine) take(now time.Time, e Event) error {
 		if e.At > m.cfg.Queue.Mark(e.Channel) {
 			return m.cfg.Queue.Put(&queue.Mark{Channel: e.Channel, At: e.At})
 		}
+	case Opened:
+		m.opened(e.Channel)
 	case Up:
 		for _, t := range m.tasks {
 			t.retry, t.fails = time.Time{}, 0

@@ -95,6 +95,10 @@ func (w *model) end(d Do) {
 		did.Fault = Unsure
 		w.perform(d)
 	default:
+		if w.closed {
+			did.Fault, did.Closed = Refused, true
+			break
+		}
 		id, ok := w.perform(d)
 		if did.ID = id; !ok {
 			did.Fault = Refused

@@ -29,6 +29,7 @@ type model struct {
 
 	posts   []*mpost
 	noFiles bool
+	closed  bool              // the channel takes nothing
 	turns   map[string]*mturn // by message
 	heard   map[string]queue.Heard
 	gone    map[string]bool // messages whose thread was deleted
@@ -275,7 +276,8 @@ func (w *model) deleteRoot() {
 
 // settle lets everything come to an end.
 func (w *model) settle() {
-	w.good = true
+	w.good, w.closed = true, false
+	w.step(Opened{"c"})
 	for range 5000 {
 		if w.q.Len() == 0 && len(w.pending) == 0 {
 			return
@@ -314,6 +316,10 @@ func TestAlwaysOneAnswer(t *testing.T) {
 			case 4:
 				if w.draw("delete") {
 					w.deleteRoot()
+				} else if w.draw("close or open") {
+					if w.closed = !w.closed; !w.closed {
+						w.step(Opened{"c"})
+					}
 				} else if len(w.posts) > 0 && w.draw("lock") {
 					p := w.posts[rapid.IntRange(0, len(w.posts)-1).Draw(t, "locked")]
 					p.locked = p.locked || strings.HasPrefix(p.text, "⏳")

@@ -16,6 +16,7 @@ type state struct {
 	err  error     // why not
 	last time.Time // the last event
 	open int       // messages without an answer
+	shut int       // of those, in channels that take nothing
 }
 
 func (b *Bot) note(change func(*state)) {
@@ -54,6 +55,9 @@ func (b *Bot) Checks() []proto.Check {
 		event.Detail = "the last one at " + proto.Time(b.state.last)
 	}
 	queue := proto.Check{Name: "queue", State: "ok", Detail: count(b.state.open, "message", "messages") + " without an answer"}
+	if b.state.shut > 0 {
+		queue.Detail += fmt.Sprintf(", %d of them in a channel that is archived or without the bot", b.state.shut)
+	}
 	return []proto.Check{link, event, queue}
 }
 

@@ -200,29 +200,6 @@ func TestATokenThatIsRevoked(t *testing.T) {
 	}
 }
 
-// A channel is archived during a turn, or the bot is taken out of it. What goes on
-// elsewhere is not held up.
-func TestAChannelThatIsClosed(t *testing.T) {
-	for name, act := range map[string]func(r *rig){
-		"archived": func(r *rig) { r.Archive(r.town) }, "left": func(r *rig) { r.Leave(r.town, r.bot) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			r.start()
-			p := r.Post(r.owner, r.town, "", "@boxmaker hold this")
-			r.until("it waits", func() bool { return len(r.said(p.ID)) == 1 })
-			act(r)
-			r.loop.release("hold this")
-			r.CutAll()
-			other := r.ask("", "elsewhere")
-			r.wants(other.ID, "answer to elsewhere")
-			if s := r.run.Checks()[0].State; s != "ok" {
-				t.Errorf("it is %s", s)
-			}
-		})
-	}
-}
-
 // The server's clock is of another hour, before and after the bot looked first.
 func TestClockSkew(t *testing.T) {
 	r := newRig(t)

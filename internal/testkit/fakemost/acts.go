@@ -192,7 +192,12 @@ func (s *Server) edit(u *User, id string, in patch) (Post, *apiError) {
 	if p == nil || p.DeleteAt != 0 || p.UserID != u.ID && !u.admin && in.Pinned == nil {
 		return Post{}, errRight()
 	}
-	if in.Message != nil && utf8.RuneCountInString(*in.Message) > s.postSize {
+	switch c := s.channels[p.ChannelID]; {
+	case !c.members[u.ID] && !u.admin:
+		return Post{}, errRight()
+	case c.DeleteAt != 0:
+		return Post{}, refuse(400, "api.post.patch_post.can_not_update_post_in_deleted.error", "Can not update a post in a deleted channel.")
+	case in.Message != nil && utf8.RuneCountInString(*in.Message) > s.postSize:
 		return Post{}, errLength()
 	}
 	now := s.now()

@@ -183,6 +183,26 @@ func (s *Server) Archive(id string) {
 	s.tell(c, "channel_deleted", map[string]any{"channel_id": id, "delete_at": c.DeleteAt}, nil)
 }
 
+// Unarchive takes that back, in the name of a user, and says so in the channel.
+func (s *Server) Unarchive(u *User, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[id]
+	c.DeleteAt = 0
+	s.tell(c, "channel_restored", map[string]any{"channel_id": id}, nil)
+	s.make(u, draft{ChannelID: id, Message: u.Name + " unarchived the channel.", Type: "system_channel_restored"})
+}
+
+// Join takes a user into a channel, and says so there.
+func (s *Server) Join(id string, u *User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[id]
+	c.members[u.ID] = true
+	s.tell(c, "user_added", map[string]any{"user_id": u.ID, "team_id": c.TeamID}, nil)
+	s.make(u, draft{ChannelID: id, Message: u.Name + " joined the channel.", Type: "system_join_channel"})
+}
+
 // Leave takes a user out of a channel.
 func (s *Server) Leave(id string, u *User) {
 	s.mu.Lock()
