@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"boxmaker/e2e/chatstory"
 	"boxmaker/e2e/stack"
+	"boxmaker/internal/proto"
 
 	"golang.org/x/sys/unix"
 )
@@ -140,6 +142,10 @@ func TestGatewayFault_DiskFull(t *testing.T) {
 	s.WaitUntil("gatewayd tries again, and again", func() bool { return tries() > 4 })
 	late = append(late, p.AskAs(town.Post, first.Root, "answer with: meanwhile"))
 	answered(t, s, "chat-meanwhile", "Hello.")
+	p.WaitUntil("brokerd has asked how gatewayd is", func() bool {
+		st, err := p.Broker()
+		return err == nil && slices.ContainsFunc(st.Checks, func(c proto.Check) bool { return c.Name == "gateway: queue" && c.State == "failed" })
+	})
 	for _, command := range []string{"status", "doctor"} {
 		r := s.Bxctl("", command)
 		for _, want := range []string{"nothing is heard or posted", "no space left on device", "(see runbook: disk-full)"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"boxmaker/brokerd/internal/gateway"
 	"boxmaker/internal/proto"
@@ -24,9 +25,13 @@ func (b *Broker) chat() {
 	b.cfg.Looks = append(b.cfg.Looks, gatewayLook(b.cfg.Gateway, b.gateway.Trouble))
 }
 
+// gatewayEach is short: it costs gatewayd nothing, and whether messages are heard is
+// what the owner looks for.
+const gatewayEach = 5 * time.Second
+
 // gatewayLook asks gatewayd how it is.
 func gatewayLook(socket string, trouble func() error) Look {
-	return Look{Name: "gateway", Ask: func(ctx context.Context) []proto.Check {
+	return Look{Name: "gateway", Each: gatewayEach, Ask: func(ctx context.Context) []proto.Check {
 		m, err := ask[*proto.GatewayStatus](ctx, socket, proto.GatewayEvents, &proto.GetGateway{})
 		if err != nil {
 			return failed("gateway", err, "gatewayd-away")

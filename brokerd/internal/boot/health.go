@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 type Look struct {
 	Name string // of the row that stands while nothing is known
 	Ask  func(ctx context.Context) []proto.Check
+	Each time.Duration // how old its rows may get; 0: lookEach
 }
 
 const (
@@ -70,7 +72,7 @@ func (h *health) look(ctx context.Context, i int) time.Duration {
 			return eager
 		}
 	}
-	return lookEach
+	return cmp.Or(h.looks[i].Each, lookEach)
 }
 
 func (h *health) checks() []proto.Check {

@@ -46,6 +46,9 @@ func (b *Bot) history(ctx context.Context) error {
 	if mattermost.TokenRefused(err) {
 		b.box.put(fatal{err})
 	}
+	if err == nil {
+		all, err = b.homes(ctx, all)
+	}
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (b *Bot) whoami(ctx context.Context) (Self, error) {
 	}
 	home, err := b.cfg.Chat.Direct(ctx, me.ID, b.cfg.Rules.Owners[0])
 	if err != nil {
-		return Self{}, err
+		return Self{}, &noDirect{b.cfg.Rules.Owners[0], err}
 	}
 	s.Home = home.ID
 	b.channels[home.ID] = home

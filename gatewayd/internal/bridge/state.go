@@ -17,6 +17,8 @@ type state struct {
 	last time.Time // the last event
 	open int       // messages without an answer
 	shut int       // of those, in channels that take nothing
+
+	missing []proto.Check // places where the owner should be heard
 }
 
 func (b *Bot) note(change func(*state)) {
@@ -58,17 +60,21 @@ func (b *Bot) Checks() []proto.Check {
 	if b.state.shut > 0 {
 		queue.Detail += fmt.Sprintf(", %d of them in a channel that is archived or without the bot", b.state.shut)
 	}
-	return []proto.Check{link, event, queue}
+	return append([]proto.Check{link, event, queue}, b.state.missing...)
 }
 
 // reason gives the runbook's key for an error of the connection.
 func reason(err error) string {
 	var cert *tls.CertificateVerificationError
+	var home *noDirect
+	var no *mattermost.Refused
 	switch {
 	case mattermost.TokenRefused(err):
 		return "mattermost-token"
 	case errors.As(err, &cert):
 		return "mattermost-certificate"
+	case errors.As(err, &home) && errors.As(err, &no):
+		return "mattermost-direct"
 	default:
 		return "mattermost-unreachable"
 	}
