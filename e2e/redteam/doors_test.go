@@ -1,7 +1,10 @@
 package redteam
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"html"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -220,10 +223,11 @@ func injected(w *walker) []attempt {
 		fetches("not to another host", "https://other.example/six", saw("/six", ""), ""),
 		fetches("http to the port of https", "http://api.example:443/seven", unseen, "", proto.CodeToolFailed),
 	}
-	for _, e := range []string{"echo", "echo-value", "echo-base64", "echo-hex", "echo-url", "echo-reversed", "echo-gzip", "echo-split", "echo-header", "echo-status", "echo-html", "echo-html-split", "echo-location", "echo-location-other"} {
+	for _, e := range []string{"echo", "echo-value", "echo-base64", "echo-hex", "echo-url", "echo-reversed", "echo-gzip", "echo-split", "echo-header", "echo-status", "echo-html", "echo-html-split", "echo-reference", "echo-location", "echo-location-other"} {
 		rows = append(rows, fetches("it comes back: "+e, at+"/"+e, all(saw("/"+e, full), unseen), "", proto.CodeToolFailed, proto.CodeNoGrant))
 		rows = append(rows, attempt{name: "raw: " + e, tool: "http_fetch", args: obj{"url": at + "/" + e, "raw": true}, check: unseen})
 	}
+	rows = append(rows, cutRows(at)...)
 	rows = append(rows, act("it comes back piece by piece", func(r *rig) {
 		for _, field := range []string{"Range", "range", "Request-Range", "If-Range"} {
 			got := ""
@@ -251,6 +255,29 @@ func injected(w *walker) []attempt {
 	)
 }
 
+// cutRows: whoever chooses the words in front of the secret chooses where the
+// result's end cuts it.
+func cutRows(at string) (rows []attempt) {
+	for as, form := range map[string]string{"plain": tokenCanary, "hex": hex.EncodeToString([]byte(tokenCanary)), "base64": base64.StdEncoding.EncodeToString([]byte(tokenCanary))} {
+		rows = append(rows, act("it comes back, cut at the result's end: "+as, func(r *rig) {
+			ask := func(n int) *proto.CallResult {
+				return r.call("http_fetch", obj{"url": fmt.Sprintf("%s/echo-after?as=%s&n=%06d", at, as, n)})
+			}
+			room := strings.Count(strings.SplitN(ask(200_000).Text, "\n\n", 2)[1], ".") * 2
+			for _, left := range []int{1, 2, 3, 10} {
+				res := ask(room - len(form) + left)
+				if !strings.Contains(res.Text, "[cut here: ") {
+					r.t.Errorf("control: nothing was cut: %q", res.Text[max(0, len(res.Text)-100):])
+				}
+				if strings.Contains(res.Text, form[:12]) {
+					r.t.Errorf("%d letters short, it came back: %q", left, res.Text[max(0, len(res.Text)-150):])
+				}
+			}
+		}))
+	}
+	return rows
+}
+
 // unseen: the injected secret is in no result, in none of the usual forms.
 func unseen(r *rig, res *proto.CallResult) {
 	r.t.Helper()
@@ -258,7 +285,7 @@ func unseen(r *rig, res *proto.CallResult) {
 	for i, j := 0, len(back)-1; i < j; i, j = i+1, j-1 {
 		back[i], back[j] = back[j], back[i]
 	}
-	plain := strings.ToLower(strings.NewReplacer("%", "", "*", "").Replace(res.Text))
+	plain := strings.ToLower(strings.NewReplacer("%", "", "*", "").Replace(html.UnescapeString(res.Text)))
 	for _, form := range []string{tokenCanary, string(back), fmt.Sprintf("%x", tokenCanary), "Y2FuYXJ5LWluamVjdGVk", "hbmFyeS1pbmplY3RlZ", "jYW5hcnktaW5qZWN0ZW"} {
 		if strings.Contains(plain, strings.ToLower(form)) {
 			r.t.Errorf("the secret came back: %.300s", res.Text)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,13 @@ func (w *web) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(out, "%c", c)
 			out.(http.Flusher).Flush() //nolint:forcetypeassert // of net/http
 		}
+	case "/echo-after": // an honest server that says the request again, its own words first
+		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		text := map[string]string{"plain": value, "hex": hex.EncodeToString([]byte(value)), "base64": base64.StdEncoding.EncodeToString([]byte(value))}[r.URL.Query().Get("as")]
+		fmt.Fprint(out, strings.Repeat(". ", n/2)+strings.Repeat(".", n%2)+text+strings.Repeat(" .", 100))
+	case "/echo-reference": // as a template of a page writes what is not a letter
+		out.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(out, strings.NewReplacer("-", "&#45;", "7", "&#x37;").Replace(value))
 	case "/echo-range": // an honest server that gives a part of what it has
 		http.ServeContent(out, r, "", time.Time{}, strings.NewReader("you are "+value))
 	case "/echo-header":

@@ -2,10 +2,11 @@
 //
 // It guarantees that a value which stands in a text as it is, or in one of the
 // common encodings, is replaced by "[secret NAME]": base64 of both alphabets at
-// every alignment, hex of either case, percent and JSON escapes, reversed, and
-// all of these with white space put in by wrapping; a value that is cut at the
-// end of the text too. Values over 64 bytes are found in pieces of 32, so that a
-// part of a long key is found as well.
+// every alignment, hex of either case, percent and JSON escapes, references of
+// HTML, reversed, and all of these with white space put in by wrapping; a value
+// that is cut at the end of the text too, or where a tool says that it left
+// something out, and elsewhere by its first 16 bytes. Values over 64 bytes are
+// found in pieces of 32, so that a part of a long key is found as well.
 //
 // It is a net for accidents and simple tricks. A tool that holds a value and is
 // in an attacker's hands can encode it in ways that nobody looks for; a grant
@@ -133,8 +134,11 @@ type hit struct {
 }
 
 // find adds the places where patterns stand in a view. The end of the view may
-// cut a pattern off.
-func (x *index) find(v view, hits []hit) []hit {
+// cut a pattern off, and what c says.
+func (x *index) find(v view, places cuts, hits []hit) []hit {
+	places = places.in(v)
+	hits = x.resumed(v, places.begins, hits)
+	ends := places.ends
 	var k uint64
 	for i, c := range v.text {
 		k = (k<<8 | uint64(c)) & (1<<(8*window) - 1)
@@ -142,7 +146,15 @@ func (x *index) find(v view, hits []hit) []hit {
 		if at < 0 || x.bits[slot(k)>>6]>>(slot(k)&63)&1 == 0 {
 			continue
 		}
-		if p, to, ok := match(x.by[k], v.text, at); ok {
+		for len(ends) > 0 && ends[0] <= at {
+			ends = ends[1:]
+		}
+		end := len(v.text)
+		if len(ends) > 0 {
+			end = ends[0]
+		}
+		if p, to, ok := match(x.by[k], v.text, at, end); ok {
+			p.right = p.right && to-at == len(p.text) // what cut it is no neighbour
 			from, to := p.widen(v.text, at, to)
 			hits = append(hits, hit{v.start(from), v.end(to), p.name})
 		}
@@ -151,20 +163,26 @@ func (x *index) find(v view, hits []hit) []hit {
 }
 
 // match gives the longest pattern that stands at a place, and where it ends; only
-// if there is none, one that the end of the text cuts off.
-func match(all []pattern, text []byte, at int) (pattern, int, bool) {
-	rest := text[at:]
+// if there is none, one that the text's end cuts off, or of which enough is there.
+func match(all []pattern, text []byte, at, end int) (pattern, int, bool) {
 	for _, p := range all {
-		if bytes.HasPrefix(rest, p.text) {
+		if bytes.HasPrefix(text[at:], p.text) {
 			return p, at + len(p.text), true
 		}
 	}
 	for _, p := range all {
-		if bytes.HasPrefix(p.text, rest) {
-			return p, len(text), true
+		if end-at >= window && bytes.HasPrefix(p.text, text[at:end]) {
+			return p, end, true
 		}
 	}
-	return pattern{}, 0, false
+	var best pattern
+	most := 0
+	for _, p := range all {
+		if n := common(text[at:], p.text); n >= enough(p) && n > most {
+			best, most = p, n
+		}
+	}
+	return best, at + most, most > 0
 }
 
 // widen takes in the neighbours of a base64 pattern that carry some of its bits,
@@ -188,16 +206,17 @@ func (s *Scanner) Clean(text string) (clean string, names []string) {
 		return text, nil
 	}
 	var hits []hit
+	cut := cutsOf(text)
 	for _, v := range views(plainView([]byte(text))) {
-		hits = s.plain.find(v, hits)
+		hits = s.plain.find(v, cut, hits)
 		packed := pack(v)
-		hits = s.packed.find(packed, hits)
+		hits = s.packed.find(packed, cut, hits)
 		for i, c := range packed.text {
 			if c >= 'A' && c <= 'Z' {
 				packed.text[i] = c + 'a' - 'A'
 			}
 		}
-		hits = s.hex.find(packed, hits)
+		hits = s.hex.find(packed, cut, hits)
 	}
 	return replace(text, hits)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,6 +48,15 @@ func percentAll(s, verb string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
 		fmt.Fprintf(&b, verb, c)
+	}
+	return b.String()
+}
+
+// referenceAll encodes every character as HTML may.
+func referenceAll(s, verb string) string {
+	var b strings.Builder
+	for _, r := range s {
+		fmt.Fprintf(&b, verb, r)
 	}
 	return b.String()
 }
@@ -95,6 +105,10 @@ func encodings() map[string]func(string) string {
 		"wrapped":               func(s string) string { return wrap(s, 7, "\n") },
 		"cut at the end":        func(s string) string { return "see " + s[:len(s)-1] },
 		"cut at the end, hex":   func(s string) string { return "see " + hex.EncodeToString([]byte(s))[:2*len(s)-3] },
+		"html, decimal":         func(s string) string { return referenceAll(s, "&#%d;") },
+		"html, hexadecimal":     func(s string) string { return referenceAll(s, "&#x%X;") },
+		"html, escaped":         func(s string) string { return strings.ReplaceAll(html.EscapeString(s), "+", "&#43;") },
+		"html in json":          func(s string) string { return js(html.EscapeString(s)) },
 		"percent in a json key": func(s string) string { return js(percentAll(s, "%%%02X") + "\n") },
 	}
 }
@@ -164,6 +178,55 @@ func TestCase_P54_SecretsNeverLeaveInResults(t *testing.T) {
 				t.Errorf("%q can be decoded", got)
 			}
 		})
+	}
+}
+
+// A result is cut in the container, before anybody looks for values: whoever
+// chooses what stands in front of a value chooses where it is cut.
+func TestWhatIsLeftOfACutValueIsFound(t *testing.T) {
+	const value = "canary-3f9Akz7Q-x+y/0123456789zz"
+	s := New(named("token", value, "long", strings.Repeat("0a1b2c3d4e", 20)))
+	for form, encode := range encodings() {
+		whole := encode(value)
+		if strings.HasPrefix(form, "cut") || len(whole) < 30 {
+			continue
+		}
+		for name, text := range map[string]func(left, right string) string{
+			"a page": func(left, _ string) string {
+				return "some text " + left + "\n[cut here: 9 more bytes of text did not fit]"
+			},
+			"a result": func(left, _ string) string { return "some text " + left + "\n[cut here: 9 more bytes did not fit]" },
+			"a program": func(left, right string) string {
+				return "some text " + left + "\n[… 900 bytes are left out here …]\n" + right
+			},
+			"no note": func(left, _ string) string { return "some text " + left + " and more text" },
+			"a long gap": func(left, _ string) string {
+				return left + "\n[… 900 bytes are left out here …]\n" + strings.Repeat("c ", 400)
+			},
+		} {
+			at := len(whole) - 3
+			if name == "no note" && strings.HasPrefix(form, "base64 after") || strings.HasPrefix(form, "base64 wrapped") && name == "a program" {
+				continue // the first is cut behind the value; of the second, the cut is in an honest part
+			}
+			given := text(whole[:at], whole[3:])
+			got, names := s.Clean(given)
+			if !slices.Contains(names, "token") {
+				t.Errorf("%s, %s: %q became %q", form, name, given, got)
+			}
+			if name == "a program" && (form == "plain" || form == "hex" || form == "base64") && strings.Count(got, "[secret token]") != 2 {
+				t.Errorf("%s: one end stays: %q", form, got)
+			}
+		}
+	}
+	for name, honest := range map[string]string{
+		"the vendor's letters": "canary-3f9 is how they begin\n[cut here: 9 more bytes did not fit]",
+		"too little":           "it was cana\n[cut here: 9 more bytes did not fit]",
+		"notes only":           "\n[… 900 bytes are left out here …]\n\n[cut here: 9 more bytes did not fit]",
+		"half a note":          "a\n[… 900 bytes\n b …]\n6789zz",
+	} {
+		if got, names := s.Clean(honest); got != honest || names != nil {
+			t.Errorf("%s: %q became %q", name, honest, got)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package scan
 
 import (
+	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -65,7 +67,7 @@ func (v view) rewrite(special func(byte) bool, read func(b []byte) (out []byte, 
 	return w
 }
 
-// views gives the text as it is and with either kind of escapes undone, or both.
+// views gives the text as it is and with each kind of escapes undone, or two.
 // All of them are looked at: a value may hold what looks like an escape.
 func views(raw view) []view {
 	all := []view{raw}
@@ -79,7 +81,47 @@ func views(raw view) []view {
 	if slashes.at != nil && percent.at != nil {
 		all = append(all, unpercent(slashes))
 	}
+	// A page, or a page in JSON.
+	if page := unreference(raw); page.at != nil {
+		all = append(all, page)
+	}
+	if page := unreference(slashes); slashes.at != nil && len(page.text) != len(slashes.text) {
+		all = append(all, page)
+	}
 	return all
+}
+
+// sign gives what a reference of HTML stands for, if that can be in a value.
+func sign(name string) (byte, bool) {
+	c, ok := map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "plus": '+', "sol": '/', "equals": '=', "lowbar": '_', "colon": ':', "period": '.'}[name]
+	return c, ok
+}
+
+// maxReference is the longest reference, without & and ;.
+const maxReference = 10
+
+// unreference undoes &amp; and &#38; and &#x26; of HTML.
+func unreference(v view) view {
+	return v.rewrite(func(c byte) bool { return c == '&' }, func(b []byte) ([]byte, int) {
+		end := bytes.IndexByte(b[:min(len(b), maxReference+2)], ';')
+		if end < 2 {
+			return nil, 0
+		}
+		name := string(b[1:end])
+		if c, ok := sign(name); ok {
+			return []byte{c}, end + 1
+		}
+		digits, number := strings.CutPrefix(strings.ToLower(name), "#")
+		base := 10
+		if hex, ok := strings.CutPrefix(digits, "x"); ok {
+			digits, base = hex, 16
+		}
+		n, err := strconv.ParseUint(digits, base, 21)
+		if !number || err != nil {
+			return nil, 0
+		}
+		return utf8.AppendRune(nil, rune(n)), end + 1
+	})
 }
 
 // pack leaves white space out, and colons (between bytes in hex), and makes one
