@@ -83,6 +83,16 @@ func fakeBxctl() {
 	os.Exit(runUp())
 }
 
+// handed gives the socket that up handed over, which asks for its key where that of
+// the real role would (daemon.Listener).
+func handed(fd uintptr) (net.Listener, error) {
+	ln, err := net.FileListener(os.NewFile(fd, "listener"))
+	if err != nil || os.Geteuid() == 0 {
+		return ln, err
+	}
+	return ipc.Keyed(ln, ln.Addr().String())
+}
+
 // fakeLoopd answers every request on descriptor 3 with a status that tells how
 // it was started. The file refuse beside its sessions makes it refuse; the
 // file slow makes it wait.
@@ -93,7 +103,7 @@ func fakeLoopd() {
 		fmt.Fprintln(os.Stderr, "loopd: the check props failed: no slots (see runbook: selftest-props)")
 		os.Exit(exitRefused)
 	}
-	ln, err := net.FileListener(os.NewFile(3, "listener"))
+	ln, err := handed(3)
 	if err != nil {
 		fmt.Println("loopd:", err)
 		os.Exit(1)
@@ -162,7 +172,7 @@ func fakeBroker() {
 		}
 		os.Exit(1)
 	}
-	ln, err := net.FileListener(os.NewFile(4, "owner"))
+	ln, err := handed(4)
 	if err != nil {
 		fmt.Println("brokerd:", err)
 		os.Exit(1)

@@ -109,6 +109,7 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // or it could not be removed
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
