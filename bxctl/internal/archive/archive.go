@@ -107,8 +107,11 @@ func fileName(epoch int) string { return fmt.Sprintf("%04d.jsonl", epoch) }
 func about(root *os.Root, id string) (proto.SessionInfo, error) {
 	info := proto.SessionInfo{Session: id}
 	all, err := epochs(root, id)
-	if err != nil || len(all) == 0 {
-		return info, errors.Join(err, fs.ErrNotExist)
+	if err == nil && len(all) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return info, err
 	}
 	info.Epoch = all[len(all)-1]
 	for _, n := range all {
