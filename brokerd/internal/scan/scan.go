@@ -154,7 +154,7 @@ func (x *index) find(v view, places cuts, hits []hit) []hit {
 			end = ends[0]
 		}
 		if p, to, ok := match(x.by[k], v.text, at, end); ok {
-			p.right = p.right && to-at == len(p.text) // what cut it is no neighbour
+			p.right = p.right && to < end // what cut it is no neighbour
 			from, to := p.widen(v.text, at, to)
 			hits = append(hits, hit{v.start(from), v.end(to), p.name})
 		}

@@ -218,6 +218,14 @@ func TestWhatIsLeftOfACutValueIsFound(t *testing.T) {
 			}
 		}
 	}
+	cut := "see " + base64.StdEncoding.EncodeToString([]byte("canary-3f9Akz7Q-x+y/0123456789z")) + "\n[cut here: 9 more bytes did not fit]"
+	for n := range 4 { // also where all of it is there that carries no other bits
+		text := strings.Replace(cut, "\n", "", 1)
+		at := strings.Index(text, "[cut") - n
+		if got, names := s.Clean(text[:at] + "\n" + text[at+n:]); !slices.Contains(names, "token") || !strings.HasSuffix(got, "\n[cut here: 9 more bytes did not fit]") {
+			t.Errorf("%d letters short: %q", n, got)
+		}
+	}
 	for name, honest := range map[string]string{
 		"the vendor's letters": "canary-3f9 is how they begin\n[cut here: 9 more bytes did not fit]",
 		"too little":           "it was cana\n[cut here: 9 more bytes did not fit]",
