@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"boxmaker/egressd/internal/address"
 	"boxmaker/egressd/internal/door"
 	"boxmaker/egressd/internal/resolve"
 	"boxmaker/egressd/internal/serve"
@@ -45,7 +46,7 @@ func run(d *daemon.Daemon, o options) error {
 	d.Ready()
 	err = serve.Serve(d.Context(), l, serve.Config{
 		Door: door.Config{
-			Dir: o.doors, Lookup: resolve.New(set.Resolver).Lookup,
+			Dir: o.doors, Lookup: resolve.New(set.Resolver).Lookup, Here: address.Here,
 			Connections: limits.Connections, Attempts: limits.Attempts, Bytes: int64(limits.Bytes),
 			Idle: time.Duration(limits.Idle), Head: headTime, Dial: time.Duration(limits.Dial), Log: d.Log(),
 		},

@@ -49,6 +49,9 @@ var reachable = []string{ //nolint:gochecknoglobals // a table
 	"fd12:3456::1", "fd00:ec2::254", "64:ff9b::7f00:1", "2002:7f00:1::1", "2001:0:1::1", "2001:db8::1", "fec0::1",
 }
 
+// ownNetworks are the machine's, and look public.
+var ownNetworks = []string{"93.185.0.1/24", "2606:2800:221:1::1/64"} //nolint:gochecknoglobals // a table
+
 // streetRan is what came of it, once for all families.
 var streetRan struct { //nolint:gochecknoglobals // as stack's probe
 	once sync.Once
@@ -156,12 +159,17 @@ func furnish(keys string) error {
 	if err := run("link", "set", "lo", "up"); err != nil {
 		return err
 	}
-	for _, a := range reachable {
-		args := []string{"addr", "add", a + "/32", "dev", "lo"}
+	for _, a := range reachable { // by routes: the machine's own addresses are known to egressd
+		args := []string{"route", "add", "local", a + "/32", "dev", "lo"}
 		if strings.Contains(a, ":") {
-			args = []string{"addr", "add", a + "/128", "dev", "lo", "nodad"}
+			args = []string{"-6", "route", "add", "local", a + "/128", "dev", "lo"}
 		}
 		_ = run(args...) // one that can't be is not reached: its row holds for that reason then
+	}
+	for _, a := range ownNetworks {
+		if err := run("addr", "add", a, "dev", "lo"); err != nil {
+			return err
+		}
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil && os.Getuid() != 0 {
 		return err

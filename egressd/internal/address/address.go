@@ -7,6 +7,9 @@
 // of IANA's special-purpose registries (IPv4 and IPv6), read in December 2026,
 // and the addresses at which clouds hand out credentials.
 //
+// What the table calls public can still be this machine or its neighbour: [Here]
+// says which networks it is in.
+//
 // It cannot know a NAT64 prefix that a network chose for itself, nor that a
 // public address is that of the owner's own router.
 package address

@@ -93,8 +93,13 @@ func (l *link) reach(req *proxyreq.Request) (proto.EgressVerdict, string, stream
 		}
 	}
 	local := slices.Contains(l.d.spec.Local, t)
+	here, err := l.d.cfg.Here()
+	if err != nil {
+		return l.because(proto.EgressUnreachable), "the networks of this machine cannot be read, so that nothing can be told from them", nil
+	}
 	for _, a := range all {
-		if !permitted(a, local, t.Addr.IsValid()) {
+		near := slices.ContainsFunc(here, func(n netip.Prefix) bool { return n.Contains(a) })
+		if !permitted(a, near, local, t.Addr.IsValid()) {
 			return proto.EgressPrivate, t.String() + " leads to a private address, and is not granted as local", nil
 		}
 	}
@@ -110,11 +115,12 @@ func (l *link) reach(req *proxyreq.Request) (proto.EgressVerdict, string, stream
 }
 
 // permitted decides on one address. What is never a host is refused even if it
-// is granted, and what hands out credentials must be granted by its address.
-func permitted(a netip.Addr, local, literal bool) bool {
+// is granted, and what hands out credentials must be granted by its address. near
+// says that it is in a network of this machine, or this machine itself.
+func permitted(a netip.Addr, near, local, literal bool) bool {
 	switch address.Of(a) {
 	case address.Public:
-		return true
+		return !near || local
 	case address.Private:
 		return local
 	case address.Literal:

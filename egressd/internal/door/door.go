@@ -42,6 +42,8 @@ const suffix = ".sock"
 type Config struct {
 	Dir    string // where the sockets are made
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Here gives the networks of this machine, whose addresses are no public ones.
+	Here func() ([]netip.Prefix, error)
 	// Connections at the same time, and attempts in all, of one door.
 	Connections, Attempts int
 	Bytes                 int64         // cap of a door that has none of its own, and the most that counts

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/egressd/internal/address"
 	"boxmaker/egressd/internal/resolve"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/testkit/nameserver"
@@ -48,7 +49,7 @@ func open(t testing.TB, ns *nameserver.Server, m *proto.OpenDoor, change func(*C
 	t.Helper()
 	cfg := Config{
 		Dir: folder(t), Connections: 32, Attempts: 1000, Bytes: 1 << 30, Idle: time.Minute, Head: time.Minute, Dial: 5 * time.Second,
-		Log:    slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Here: address.Here,
 		Lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, fmt.Errorf("no names here") },
 	}
 	if ns != nil {

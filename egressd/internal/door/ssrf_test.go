@@ -23,11 +23,15 @@ const inside = "DOOR_TEST_NAMESPACE"
 
 // reachable are the addresses of the namespace.
 var reachable = []string{
-	"93.184.216.34", "93.184.216.35", "2606:2800:220:1::34", // on the internet
+	"93.184.216.34", "93.184.216.35", "93.185.1.9", "2606:2800:220:1::34", // on the internet
 	"10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "100.101.102.103", "169.254.1.1", "169.254.169.254", "168.63.129.16", "100.100.100.200",
 	"198.18.0.1", "192.0.2.1", "203.0.113.1", "240.0.0.1",
 	"fd12:3456::1", "fd00:ec2::254", "64:ff9b::7f00:1", "2002:7f00:1::1", "2001:0:1::1", "2001:db8::1", "fec0::1",
 }
+
+// own are addresses of the machine itself, with their networks: they look public,
+// as those of a rented server do, and with IPv6 those of every home.
+var own = []string{"93.185.0.1/24", "2606:2800:221:1::1/64"}
 
 func TestCaseP51PrivateAddresses(t *testing.T) {
 	if os.Getenv(inside) == "" {
@@ -69,12 +73,19 @@ func furnish(t *testing.T, ip string) {
 		t.Fatalf("NO NAMESPACE: %v", err)
 	}
 	for _, a := range reachable {
-		args := []string{"addr", "add", a + "/32", "dev", "lo"}
+		// By a route and not as the machine's own, which the door would know.
+		args := []string{"route", "add", "local", a + "/32", "dev", "lo"}
 		if strings.Contains(a, ":") {
-			args = []string{"addr", "add", a + "/128", "dev", "lo", "nodad"}
+			args = append([]string{"-6"}, args...)
+			args[4] = a + "/128"
 		}
 		if err := run(args...); err != nil {
 			t.Logf("left out: %v", err) // the row is then refused for its own reason, or not reached
+		}
+	}
+	for _, a := range own {
+		if err := run("addr", "add", a, "dev", "lo"); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, port := range []string{"80", "443", "22", "8080"} {
@@ -139,10 +150,10 @@ func many() (all []netip.Addr) {
 var grant = []string{
 	"public.example:80", "public.example:443", "public6.example:80", "*.wild.example:80", "mixed.example:80", "mixed6.example:80", "intranet.example:80",
 	"nas.example:80", "nasmeta.example:80", "naszero.example:80", "many.example:80", "gone.example:80", "*.nip.example:80", "93.184.216.34:80",
-	"10.0.0.1:80", "127.0.0.1:80", "192.168.0.1:80", "169.254.169.254:80", "[::1]:80", "[fd12:3456::1]:80",
+	"10.0.0.1:80", "127.0.0.1:80", "192.168.0.1:80", "169.254.169.254:80", "93.185.0.1:80", "93.185.0.9:80", "[::1]:80", "[fd12:3456::1]:80",
 }
 
-var grantLocal = []string{"nas.example:80", "nasmeta.example:80", "naszero.example:80", "192.168.0.1:80", "169.254.169.254:80", "[fd12:3456::1]:80"}
+var grantLocal = []string{"nas.example:80", "nasmeta.example:80", "naszero.example:80", "192.168.0.1:80", "169.254.169.254:80", "93.185.0.9:80", "[fd12:3456::1]:80"}
 
 // P51: web_fetch reaches 127.0.0.1 by name or redirect. The address that is
 // dialled is checked, not the text of the host.
@@ -187,6 +198,14 @@ func testSSRF(t *testing.T) {
 		{"a local name that turned to metadata", get("http://nasmeta.example/"), proto.EgressPrivate, ""},
 		{"a local name that turned to 0.0.0.0", get("http://naszero.example/"), proto.EgressPrivate, ""},
 		{"a local name at another port", get("http://nas.example:8080/"), proto.EgressNotAllowed, ""},
+
+		{"a name of this machine's public address", get("http://93.185.0.1.nip.example/"), proto.EgressPrivate, ""},
+		{"a name of a neighbour's", get("http://93.185.0.77.nip.example/"), proto.EgressPrivate, ""},
+		{"a name of this machine's IPv6 address", get("http://2606-2800-221-1--1.nip.example/"), proto.EgressPrivate, ""},
+		{"a name of a neighbour's IPv6 address", get("http://2606-2800-221-1--77.nip.example/"), proto.EgressPrivate, ""},
+		{"this machine's public address, not local", get("http://93.185.0.1/"), proto.EgressPrivate, ""},
+		{"a neighbour that is granted as local", get("http://93.185.0.9/"), proto.EgressPassed, "93.185.0.9:80"},
+		{"beyond that network", get("http://93.185.1.9.nip.example/"), proto.EgressPassed, "93.185.1.9:80"},
 
 		{"a user", get("http://public.example@10.0.0.1/"), proto.EgressBadRequest, ""},
 		{"a user that looks like host and port", get("http://public.example:80@10.0.0.1/"), proto.EgressBadRequest, ""},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/egressd/internal/address"
 	"boxmaker/egressd/internal/door"
 	"boxmaker/egressd/internal/resolve"
 	"boxmaker/internal/ipc"
@@ -38,7 +39,7 @@ func start(t *testing.T, doors int) (socket, dir string, end func()) {
 	log := slog.New(slog.DiscardHandler)
 	go func() {
 		done <- Serve(ctx, l, Config{
-			Door:  door.Config{Dir: dir, Lookup: resolve.New("").Lookup, Connections: 4, Attempts: 9, Bytes: 1 << 20, Idle: time.Minute, Head: time.Minute, Dial: time.Second, Log: log},
+			Door:  door.Config{Dir: dir, Lookup: resolve.New("").Lookup, Here: address.Here, Connections: 4, Attempts: 9, Bytes: 1 << 20, Idle: time.Minute, Head: time.Minute, Dial: time.Second, Log: log},
 			Doors: doors, Log: log, Status: func() *proto.EgressStatus { return &proto.EgressStatus{Version: "v", Confinement: []proto.Check{}} },
 		})
 	}()
