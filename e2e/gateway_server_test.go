@@ -166,3 +166,35 @@ func TestGatewayFault_DiskFull(t *testing.T) {
 	p.Exact()
 	p.Down()
 }
+
+// Without tools there is no brokerd that asks gatewayd: status and doctor do it.
+func TestGatewayWithoutTools(t *testing.T) {
+	t.Parallel()
+	town := chatstory.NewFakeTown(t)
+	s := fresh(t)
+	s.NoTools()
+	s.SetChat(town.Chat())
+	s.Up()
+	says := func(command string, want ...string) {
+		t.Helper()
+		var all string
+		s.WaitUntil("bxctl "+command+" tells of the chat: "+want[0], func() bool {
+			r := s.Bxctl("", command)
+			all = strings.Join(strings.Fields(r.Stdout+r.Stderr), " ")
+			return strings.Contains(all, want[0])
+		})
+		for _, w := range want[1:] {
+			if !strings.Contains(all, w) {
+				t.Errorf("bxctl %s does not say %q:\n%s", command, w, all)
+			}
+		}
+	}
+	says("status", "connected as @"+town.Bot.Name, "0 messages without an answer")
+	says("doctor", "connected, and all of its")
+	town.Fake.Revoke(town.Bot)
+	town.Fake.CutAll()
+	says("status", "(see runbook: mattermost-token)")
+	says("doctor", "gatewayd: mattermost", "(see runbook: mattermost-token)")
+	town.Fake.Restore(town.Bot)
+	s.Down()
+}

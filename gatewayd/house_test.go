@@ -110,7 +110,7 @@ func (h *house) token(name, value string) {
 func (h *house) command() *exec.Cmd {
 	args := []string{
 		"-config", "config/gatewayd.toml", "-state", "state", "-secrets", "secrets", "-key", "keys/k",
-		"-loop", "run/loopd/loop.sock", "-listen", "run/gatewayd/gateway.sock", "-peer", strconv.Itoa(os.Getuid()), "-die-with-parent",
+		"-loop", "run/loopd/loop.sock", "-listen", "run/gatewayd/gateway.sock", "-listen-status", "run/gatewayd/status.sock", "-peer", strconv.Itoa(os.Getuid()), "-die-with-parent",
 	}
 	if os.Getuid() == 0 {
 		args = append(args, "-uid", strconv.Itoa(roleUID))

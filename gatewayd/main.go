@@ -62,8 +62,8 @@ func main() {
 // options are the command line.
 type options struct {
 	config, state, secrets, key string
-	loop, listen                string
-	peers                       []uint32
+	loop, listen, status        string
+	peers, peersStatus          []uint32
 	uid, secretsOwner           uint64
 	dieWithParent               bool
 }
@@ -77,11 +77,9 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.key, "key", "", "`file` with the key of that store")
 	f.StringVar(&o.loop, "loop", "", "`socket` of loopd")
 	f.StringVar(&o.listen, "listen", "", "`socket` for brokerd")
-	f.Func("peer", "user `id` that may connect (may be repeated; default: own and root)", func(s string) error {
-		n, err := strconv.ParseUint(s, 10, 32)
-		o.peers = append(o.peers, uint32(n))
-		return err
-	})
+	f.StringVar(&o.status, "listen-status", "", "`socket` for the owner's bxctl, which may ask how gatewayd is and nothing else")
+	f.Func("peer", "user `id` of brokerd (may be repeated; default: own and root)", uids(&o.peers))
+	f.Func("peer-status", "user `id` that may use that of -listen-status (may be repeated; default: own and root)", uids(&o.peersStatus))
 	f.Uint64Var(&o.uid, "uid", 0, "user `id` to drop to when started as root")
 	f.Uint64Var(&o.secretsOwner, "secrets-owner", 0, "user `id` that store and key belong to, if it is another than that")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when the program that started this one ends")
@@ -96,8 +94,19 @@ func parse(args []string) (options, error) {
 	case o.uid > 1<<31 || o.secretsOwner > 1<<31:
 		return o, errors.New("-uid or -secrets-owner is out of range")
 	}
-	if len(o.peers) == 0 {
-		o.peers = []uint32{0, uint32(os.Getuid())}
+	for _, peers := range []*[]uint32{&o.peers, &o.peersStatus} {
+		if len(*peers) == 0 {
+			*peers = []uint32{0, uint32(os.Getuid())}
+		}
 	}
 	return o, nil
+}
+
+// uids collects user ids.
+func uids(to *[]uint32) func(string) error {
+	return func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		*to = append(*to, uint32(n))
+		return err
+	}
 }

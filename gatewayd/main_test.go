@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 		want string
 	}{
 		{"enough", all, ""},
-		{"as bxctl up gives them", append([]string{"-peer", "1", "-die-with-parent", "-uid", "5", "-secrets-owner", "6"}, all...), ""},
+		{"as bxctl up gives them", append([]string{"-peer", "1", "-listen-status", "g", "-peer-status", "0", "-die-with-parent", "-uid", "5", "-secrets-owner", "6"}, all...), ""},
 		{"no key", []string{"-config", "a", "-state", "b", "-secrets", "c", "-loop", "e", "-listen", "f"}, "-key"},
 		{"nothing", nil, "-config"},
 		{"an argument", append([]string{"x"}, all...), "unexpected"},

@@ -24,6 +24,9 @@ import (
 // maxConns holds an approval each, and what brokerd asks beside them.
 const maxConns = 128
 
+// maxLooks is for people, who ask how it is.
+const maxLooks = 8
+
 // settled is how long gatewayd lives before it ends for new settings: a supervisor
 // would take ends that follow each other closely for crashes.
 const settled = 20 * time.Second
@@ -52,13 +55,20 @@ func run(d *daemon.Daemon, o options) error {
 		return err
 	}
 	defer l.Close()
+	var status net.Listener
+	if o.status != "" {
+		if status, err = d.Listener("status", o.status); err != nil {
+			return err
+		}
+		defer status.Close()
+	}
 	if _, err := x509.SystemCertPool(); err != nil { // it is read once, and out of reach later
 		d.Log().Warn("the certificates that this machine trusts cannot be read", "error", err.Error())
 	}
 	// From here on as the user whom the files belong to, so that what is made is its own.
 	confined := d.Confine(confinement(o, set.URL))
 	p := parts{d: d, o: o, set: set, chat: chat, state: state, confined: confined, began: began}
-	return p.serve(l)
+	return p.serve(l, status)
 }
 
 // client makes the client of the server, with the token.
@@ -105,10 +115,14 @@ type parts struct {
 }
 
 // serve does the work.
-func (p *parts) serve(l net.Listener) error {
+func (p *parts) serve(l, status net.Listener) error {
 	server := &ipc.Server{Listener: l, Requests: proto.GatewayRequests, Peers: p.o.peers, MaxConns: maxConns, Log: p.d.Log(), Handle: p.answer}
 	g, ctx := errgroup.WithContext(p.d.Context())
 	g.Go(func() error { return ended(ctx, "the socket for brokerd", server.Serve(ctx)) })
+	if status != nil {
+		looks := &ipc.Server{Listener: status, Requests: proto.GatewayLooks, Peers: p.o.peersStatus, MaxConns: maxLooks, Log: p.d.Log(), Handle: p.answer}
+		g.Go(func() error { return ended(ctx, "the socket for bxctl", looks.Serve(ctx)) })
+	}
 	g.Go(func() error { return p.live(ctx) })
 	p.d.Ready()
 	err := g.Wait()

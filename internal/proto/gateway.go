@@ -17,6 +17,10 @@ var GatewayRequests = union("gateway request",
 	func() Message { return new(GetGateway) },
 )
 
+// GatewayLooks is what the owner's bxctl may ask gatewayd, on a socket of its own: how
+// it is, and nothing that is brokerd's.
+var GatewayLooks = union("gateway look", func() Message { return new(GetGateway) })
+
 // GatewayEvents is what gatewayd may send back; all but [Shown] end the stream.
 var GatewayEvents = union("gateway event",
 	func() Message { return new(Shown) },

@@ -13,6 +13,7 @@ import (
 
 	"boxmaker/bxctl/internal/archive"
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/mattermost"
 	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
@@ -212,6 +213,7 @@ func (a *app) collect(ctx context.Context) (report.Full, error) {
 		full.Loopd, err = a.client().Status(short)
 	}()
 	a.authority(short, &full)
+	a.chatState(short, &full)
 	<-asked
 	switch {
 	case err == nil:
@@ -245,6 +247,27 @@ func (a *app) authority(ctx context.Context, full *report.Full) {
 		full.BrokerError = "brokerd does not answer; see bxctl logs brokerd"
 	case runs:
 		full.BrokerError = fault.Line(err)
+	}
+}
+
+// chatState asks gatewayd, where one should run and brokerd has not told of it.
+func (a *app) chatState(ctx context.Context, full *report.Full) {
+	_, err := os.Lstat(mattermost.Socket(a.layout))
+	runs := err == nil
+	if full.Up != nil {
+		runs = slices.ContainsFunc(full.Up.Roles, func(r report.Role) bool { return r.Name == "gatewayd" })
+	}
+	if !runs || full.Broker != nil {
+		return
+	}
+	st, err := mattermost.Status(ctx, a.layout)
+	switch {
+	case err == nil:
+		full.Chat = st
+	case errors.Is(err, context.DeadlineExceeded):
+		full.ChatError = "gatewayd does not answer; see bxctl logs gatewayd"
+	default:
+		full.ChatError = fault.Line(err)
 	}
 }
 

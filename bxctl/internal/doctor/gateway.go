@@ -1,16 +1,19 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"boxmaker/bxctl/internal/mattermost"
 	"boxmaker/bxctl/internal/report"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
+	"boxmaker/internal/proto"
 )
 
 // chat reports whether a chat is set up: then gatewayd is a role.
@@ -72,18 +75,36 @@ func (x *exam) token(g setup.Gateway) {
 	}
 }
 
-// gatewayd: its own word, which brokerd has asked for.
+// chatRows is gatewayd's own word, which brokerd has asked for; without a brokerd it is
+// asked here.
+func (x *exam) chatRows() ([]proto.Check, error) {
+	if x.tools() {
+		if s := x.broker(); s.err == nil {
+			rows, _ := report.Chat(s.st)
+			return rows, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, 3*time.Second)
+	defer cancel()
+	st, err := mattermost.Status(ctx, x.Layout)
+	if err != nil {
+		return nil, err
+	}
+	return report.Rows(st), nil
+}
+
+// gatewayd: how it is.
 func (x *exam) gatewayd() {
-	if !x.tools() {
-		x.skip("gatewayd", "brokerd, which asks it how it is, does not run ([tools] in bxctl.toml); bxctl logs gatewayd tells")
+	rows, err := x.chatRows()
+	if err != nil {
+		if x.running().pid == 0 && !x.bySystemd() {
+			x.skip("gatewayd", "Boxmaker does not run, so that it cannot be asked how it is")
+			return
+		}
+		text, _ := split(err)
+		x.add(Finding{Looked: "gatewayd", Verdict: Fail, Detail: term.Line(text), Mend: "bxctl logs gatewayd tells why; without it: bxctl down; bxctl up --detach", Runbook: "gatewayd-away"})
 		return
 	}
-	s := x.broker()
-	if s.err != nil {
-		x.skip("gatewayd", "brokerd, which asks it how it is, does not answer")
-		return
-	}
-	rows, _ := report.Chat(s.st)
 	said := 0
 	for _, c := range rows {
 		switch looked := "gatewayd: " + term.Line(c.Name); c.State {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/proto"
 )
 
@@ -25,10 +26,18 @@ func Chat(st *proto.BrokerStatus) (chat, others []proto.Check) {
 	return chat, others
 }
 
-// unasked is for a gatewayd that nobody asks how it is.
-func (w *writer) unasked(f Full) {
-	if f.Broker == nil && f.Up != nil && slices.ContainsFunc(f.Up.Roles, func(r Role) bool { return r.Name == "gatewayd" }) {
+// Rows are those of a status that gatewayd gave itself.
+func Rows(st *proto.GatewayStatus) []proto.Check {
+	return slices.Concat([]proto.Check{{Name: "gatewayd", State: "ok", Detail: "gatewayd " + st.Version}}, st.Checks, st.Confinement)
+}
+
+// chat is for a gatewayd of which brokerd does not tell.
+func (w *writer) chat(f Full) {
+	switch {
+	case f.Chat != nil:
+		w.checks("chat", Rows(f.Chat))
+	case f.ChatError != "":
 		w.title("chat")
-		w.row("state", w.sc.Warn("not known: brokerd, which asks gatewayd, does not answer or run; bxctl logs gatewayd tells"))
+		w.row("error", w.sc.Bad(term.Line(f.ChatError)))
 	}
 }

@@ -22,6 +22,9 @@ type Full struct {
 	// Broker is brokerd's own word; nil: it does not answer, or is not meant to run.
 	Broker      *proto.BrokerStatus `json:"broker,omitzero"`
 	BrokerError string              `json:"broker_error,omitzero"`
+	// Chat is gatewayd's own word, asked for where brokerd has none of it.
+	Chat      *proto.GatewayStatus `json:"chat,omitzero"`
+	ChatError string               `json:"chat_error,omitzero"`
 	// Systemd is the command that tells more where systemd runs the programs.
 	Systemd string `json:"systemd,omitzero"`
 }
@@ -110,7 +113,7 @@ func (f Full) Text(sc term.Screen, now time.Time) string {
 	if f.Broker != nil || f.BrokerError != "" {
 		w.broker(f.Broker, f.BrokerError)
 	}
-	w.unasked(f)
+	w.chat(f)
 	return w.b.String()
 }
 

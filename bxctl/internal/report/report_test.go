@@ -71,7 +71,8 @@ func TestTexts(t *testing.T) {
 	}{
 		{"authority.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: broker}},
 		{"chat.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: chat}},
-		{"chat-unasked.txt", Full{Home: "/home/me/box", Up: &Up{PID: 1, Since: now, State: "running", Roles: []Role{{Name: "gatewayd", PID: 7, Since: now, State: "running"}}}, Loopd: waiting}},
+		{"chat-silent.txt", Full{Home: "/home/me/box", Up: &Up{PID: 1, Since: now, State: "running", Roles: []Role{{Name: "gatewayd", PID: 7, Since: now, State: "running"}}}, Loopd: waiting, ChatError: "gatewayd does not answer; see bxctl logs gatewayd"}},
+		{"chat-asked.txt", Full{Home: "/home/me/box", Up: &Up{PID: 1, Since: now, State: "running", Roles: []Role{{Name: "gatewayd", PID: 7, Since: now, State: "running"}}}, Loopd: waiting, Chat: &proto.GatewayStatus{Version: "v1", Checks: []proto.Check{{Name: "mattermost", State: "failed", Detail: "not connected: \x1b[31mno", Runbook: "mattermost-unreachable"}}, Confinement: []proto.Check{{Name: "landlock", State: "ok", Detail: "ABI 7"}}}}},
 		{"halted.txt", Full{Home: "/home/me/box", Loopd: waiting, Broker: halted}},
 		{"no-authority.txt", Full{Home: "/home/me/box", Loopd: waiting, BrokerError: "brokerd does not answer"}},
 		{"ready.txt", Full{Home: "/home/me/box", Up: up, Loopd: status}},

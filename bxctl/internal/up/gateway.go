@@ -18,17 +18,18 @@ func hasGateway(l config.Layout) bool {
 }
 
 // gateway is the owner's chat. It has a network, which is all of its purpose, and
-// nobody but brokerd speaks to it; loopd it asks itself.
+// nobody but brokerd speaks to it, and bxctl, which may ask how it is; loopd it asks itself.
 func (in Input) gateway() Role {
 	l := in.Layout
 	r := in.daemon(roleGateway, setup.FileGateway,
 		"-state", l.Gateway(), "-secrets", l.Secrets, "-key", filepath.Join(l.Keys, setup.GatewayKey),
 		"-loop", in.rel(roleLoopd, roleGateway, "loop"),
-		"-listen", in.rel(roleGateway, roleBroker, "gateway"), "-peer", in.peer(roleBroker))
+		"-listen", in.rel(roleGateway, roleBroker, "gateway"), "-peer", in.peer(roleBroker),
+		"-listen-status", in.rel(roleGateway, "bxctl", "status"), "-peer-status", uid(in.Owner))
 	if in.Root { // whose the files are in the folder of secrets; gatewayd reads its token there before it drops root
 		r.Args = append(r.Args, "-secrets-owner", in.peer(roleBroker))
 	}
-	r.Sockets = []Socket{{Name: "gateway", Client: roleBroker, File: "gateway"}}
+	r.Sockets = []Socket{{Name: "gateway", Client: roleBroker, File: "gateway"}, {Name: "status", Client: "bxctl", File: "status"}}
 	r.Grace = 5 * time.Second
 	return r
 }
