@@ -127,3 +127,19 @@ func TestAChannelThatStaysClosed(t *testing.T) {
 		t.Error("it is still waited for")
 	}
 }
+
+// A list of channels that cannot be had just then does not make the refusal one for
+// good: the answer still takes the place of the post that says to wait.
+func TestAClosedChannelInDoubt(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	p := r.Post(r.owner, r.town, "", "@boxmaker hold this")
+	r.until("it waits", func() bool { return len(r.said(p.ID)) == 1 })
+	r.Inject(fakemost.Fault{Kind: fakemost.FailBefore, Method: "GET", Path: "/users/me/channels", Times: 2})
+	r.Archive(r.town)
+	r.loop.release("hold this")
+	r.until("the status says so", func() bool { return strings.Contains(r.run.Checks()[2].Detail, "in a channel that is archived") })
+	r.Unarchive(r.owner, r.town)
+	r.wants(p.ID, "answer to hold this")
+	r.quiet()
+}

@@ -101,7 +101,11 @@ func (b *Bot) do(ctx context.Context, d Do) Did {
 		out.Fault = Unsure
 	case errors.As(err, &refused):
 		out.Fault, out.ID = Refused, d.ID
-		out.Closed = b.closed(ctx, d.Channel)
+		var doubt error
+		if out.Closed, doubt = b.closed(ctx, d.Channel); doubt != nil {
+			out.Fault = Away // what the refusal means is not known: it is asked again
+			break
+		}
 		out.Root = !out.Closed && d.Root != "" && b.rootGone(ctx, d.Root)
 	default:
 		out.Fault = Away
@@ -159,7 +163,7 @@ func (b *Bot) rootGone(ctx context.Context, root string) bool {
 
 // closed reports whether the server says that a channel is none of ours: an archived one
 // is not listed, nor one that we were taken out of.
-func (b *Bot) closed(ctx context.Context, channel string) bool {
+func (b *Bot) closed(ctx context.Context, channel string) (bool, error) {
 	all, err := b.cfg.Chat.Channels(ctx)
-	return err == nil && !slices.ContainsFunc(all, func(ch mattermost.Channel) bool { return ch.ID == channel && ch.DeleteAt == 0 })
+	return err == nil && !slices.ContainsFunc(all, func(ch mattermost.Channel) bool { return ch.ID == channel && ch.DeleteAt == 0 }), err
 }
