@@ -58,6 +58,9 @@ func argumentTricks() family {
 			add("deep nesting", "read_file", `{"path":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`}`)
 			add("deep nesting in an unknown key", "read_file", `{"path":"`+in+`","x":`+strings.Repeat(`{"x":`, 5000)+"1"+strings.Repeat("}", 5000)+`}`)
 			add("a key of a megabyte", "read_file", `{"`+strings.Repeat("k", 1<<20)+`":1,"path":"`+in+`"}`)
+			for what, p := range map[string]string{"stars": "(a*)*", "optional signs": "a?b?c?", "alternatives": "(a|b|c)", "letters of any kind": `\\pL?`} {
+				add("a pattern that becomes long: "+what, "search_files", `{"path":"`+r.outside+`","pattern":"(?:`+strings.Repeat(p, 900/len(p))+`){999}"}`)
+			}
 			add("a mode that is none", "write_file", `{"path":"`+in+`","content":"x","mode":"append"}`)
 			add("a mode in other case", "write_file", `{"path":"`+in+`","content":"x","mode":"Overwrite"}`)
 			return rows

@@ -44,6 +44,9 @@ func races() family {
 				r.grant("20-"+name+"-write", writeGrant(d))
 				r.grant("21-"+name+"-edit", strings.Replace(writeGrant(d), "write_file", "edit_file", 1))
 			}
+			r.file(r.alone(), rightText)
+			r.grant("05-alone", readGrant(r.alone()))
+			r.grant("06-alone-search", strings.Replace(readGrant(r.alone()), "read_file", "search_files", 1))
 			r.grant("30-shell", strings.Replace(shellGrant(r.granted), "write = [", fmt.Sprintf("write = [%q, ", dir), 1))
 		},
 		tries: func(r *rig) []attempt {
@@ -55,7 +58,7 @@ func races() family {
 				}
 				return at
 			}
-			return []attempt{
+			return append(aloneRaces(r), []attempt{
 				{name: "control: nobody swaps", run: func(r *rig) { r.raced(0, "", "", spot) }},
 				{name: "the granted folder and a link to what is outside", run: func(r *rig) { r.raced(3, spot, link(r.outside, filepath.Join(race, "out")), spot) }},
 				{name: "the granted folder and a link to the root", run: func(r *rig) { r.raced(2, spot, link("/", filepath.Join(race, "root")), spot) }},
@@ -70,7 +73,7 @@ func races() family {
 				}},
 				{name: "the granted folder is gone while it is used", run: goneInUse},
 				{name: "the granted folder is swapped while it is used", run: swappedInUse},
-			}
+			}...)
 		},
 	}
 }
@@ -133,6 +136,65 @@ func (r *rig) raced(rounds int, a, b, dir string) {
 	if a == "" && refused > 0 || a != "" && swaps < 10 {
 		r.t.Errorf("control: %d calls ran, %d were refused, %d swaps", ran, refused, swaps)
 	}
+}
+
+// alone is a file that is granted by itself: what is mounted is the file, so that
+// whatever else stands at its name would be mounted in its place.
+func (r *rig) alone() string { return filepath.Join(r.Home, "red", "race", "alone.txt") }
+
+// aloneRaces swap that file with what is no file, or is another one.
+func aloneRaces(r *rig) (rows []attempt) {
+	race := filepath.Join(r.Home, "red", "race")
+	for name, put := range map[string]func(at string) error{
+		"a link to what is outside": func(at string) error { return os.Symlink(filepath.Join(r.outside, "canary.txt"), at) },
+		"a pipe":                    func(at string) error { return unix.Mkfifo(at, 0o666) },
+		"a socket":                  func(at string) error { return unix.Mknod(at, unix.S_IFSOCK|0o666, 0) },
+		"a link to memory":          func(at string) error { return os.Symlink("/proc/self/mem", at) },
+		"a folder":                  func(at string) error { return os.Mkdir(at, 0o777) }, //nolint:gosec // everybody shall read it
+	} {
+		rows = append(rows, act("a granted file and "+name, func(r *rig) {
+			other := filepath.Join(race, "other")
+			if err := put(other); err != nil {
+				r.t.Fatal(err)
+			}
+			stop, done, swaps := make(chan struct{}), sync.WaitGroup{}, 0
+			done.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						if unix.Renameat2(unix.AT_FDCWD, r.alone(), unix.AT_FDCWD, other, unix.RENAME_EXCHANGE) == nil {
+							swaps++
+						}
+					}
+				}
+			})
+			for range 3 {
+				for _, c := range []attempt{{tool: "read_file", args: obj{"path": r.alone()}}, {tool: "search_files", args: obj{"path": r.alone(), "pattern": "."}}} {
+					res := r.call(c.tool, c.args)
+					r.judge(attempt{tool: c.tool, want: []proto.Code{"", proto.CodeToolFailed, proto.CodeNoRuntime}}, res)
+					if res.Code == "" && !strings.Contains(res.Text, rightText) {
+						r.t.Errorf("%s saw another one: %.300q", c.tool, res.Text)
+					}
+				}
+			}
+			close(stop)
+			done.Wait()
+			if swaps < 10 {
+				r.t.Errorf("control: %d swaps", swaps)
+			}
+			if swaps%2 == 1 {
+				if err := unix.Renameat2(unix.AT_FDCWD, r.alone(), unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
+					r.t.Fatal(err)
+				}
+			}
+			if err := os.Remove(other); err != nil {
+				r.t.Fatal(err)
+			}
+		}))
+	}
+	return rows
 }
 
 // inUse starts a call that waits in its folder until end appears in it.
