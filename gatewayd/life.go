@@ -106,7 +106,7 @@ func (p *parts) open(q *queue.Queue) (*approve.Desk, *bridge.Bot, error) {
 	bot = bridge.NewBot(bridge.BotConfig{
 		Chat: p.chat, Loop: loop.Client{Path: p.o.loop}, Desk: desk, Queue: q,
 		Rules: allow.Rules{Owners: p.set.Owners, Channels: p.set.Channels}, Changed: p.set.Changed,
-		Parts: p.set.Limits.Parts, Open: p.set.Limits.Open, CatchUp: time.Duration(p.set.Limits.CatchUp), Log: p.d.Log(),
+		Parts: p.set.Limits.Parts, Open: p.set.Limits.Open, CatchUp: time.Duration(p.set.Limits.CatchUp), Past: &p.past, Log: p.d.Log(),
 	})
 	return desk, bot, nil
 }

@@ -201,3 +201,28 @@ func TestAQueueThatCannotBeRead(t *testing.T) {
 	p := h.fake.Post(h.me, h.dm, "", "help")
 	h.until("an answer", func() bool { return h.answers(p.ID) == 1 })
 }
+
+// The disk is full when the bot looks around for the very first time: what is written
+// before there is room is not taken for the past.
+func TestTheVeryFirstStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	old := h.fake.Post(h.me, h.dm, "", "help")
+	h.smallDisk()
+	if err := os.Mkdir(filepath.Join(h.dir, "state/approvals"), 0o700); err != nil { // else it does not come to look
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(h.dir, "state/approvals"), roleUID, roleUID); err != nil {
+		t.Fatal(err)
+	}
+	free := h.fill()
+	h.start()
+	h.row("queue", "failed", "no space left on device")
+	p := h.fake.Post(h.me, h.dm, "", "help")
+	free()
+	h.until("an answer", func() bool { return h.answers(p.ID) == 1 })
+	h.row("queue", "ok", "0 messages")
+	if h.answers(old.ID) != 0 {
+		t.Error("the past is answered")
+	}
+}

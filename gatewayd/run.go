@@ -112,6 +112,7 @@ type parts struct {
 
 	confined []proto.Check
 	front    front
+	past     int64 // see bridge.BotConfig; of one life after the other
 }
 
 // serve does the work.

@@ -60,6 +60,9 @@ type BotConfig struct {
 	Parts   int
 	Open    int
 	CatchUp time.Duration
+	// Past, if set, is kept for the next bot of this process, where this one ends before
+	// it could make durable what was past when it first looked.
+	Past *int64
 	// TokenPause is the first pause before a refused token is tried again; 0: 30 s.
 	TokenPause time.Duration
 	Log        *slog.Logger

@@ -69,9 +69,15 @@ func (b *Bot) past(ctx context.Context) (last int64, err error) {
 	if _, ok := b.cfg.Queue.First(); ok {
 		return 0, nil
 	}
+	if b.cfg.Past != nil && *b.cfg.Past > 0 {
+		return *b.cfg.Past, nil
+	}
 	all, err := b.cfg.Chat.Channels(ctx)
 	for _, ch := range all {
 		last = max(last, ch.LastPostAt)
+	}
+	if err == nil && b.cfg.Past != nil {
+		*b.cfg.Past = max(last, 1) // of no post at all, too
 	}
 	return last, err
 }
