@@ -84,6 +84,11 @@ func newBare(d *desk) (*bare, error) {
 			return nil, err
 		}
 	}
+	trial := job{"bare-0", make(chan done)}
+	b.jobs <- trial
+	if d := <-trial.done; d.err != nil { // what runnerd does for it may be out of reach, as for an ordinary user
+		return nil, d.err
+	}
 	return b, nil
 }
 

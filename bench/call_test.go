@@ -169,11 +169,7 @@ func idleAuthority(t *testing.T, d *desk) []row {
 		program string
 		limit   float64
 	}{{"brokerd", 30}, {"egressd", 12}, {"runnerd", 0}} {
-		file, key, note := "smaps_rollup", "Pss:", ""
-		if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", d.PID(p.program), file)); err != nil {
-			file, key, note = "status", "VmRSS:", "the whole resident size, which is more: only root can read the PSS"
-		}
-		mb := memory(t, d.PID(p.program), file, key)
+		mb, note := pss(t, d.PID(p.program))
 		target, met := fmt.Sprintf("<= %.0f MB", p.limit), mb <= p.limit
 		if p.limit == 0 {
 			target, met = "none", true

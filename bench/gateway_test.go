@@ -93,12 +93,8 @@ func chatAdded(t *testing.T, town *chatstory.Town, where string) []row {
 		{"gatewayd, from a post to the one that says to wait, added", ms(a - b), "<= 15 ms", a-b <= 15*time.Millisecond, where + ": " + ms(a) + ", a bare bot " + ms(b)},
 		{"gatewayd, from the last token to the answer, added", ms(c - d), "<= 25 ms", c-d <= 25*time.Millisecond, where + ": " + ms(c) + ", a bare edit " + ms(d)},
 	}
-	file, key, note := "smaps_rollup", "Pss:", where
-	if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID("gatewayd"), file)); err != nil {
-		file, key, note = "status", "VmRSS:", "the whole resident size, which is more: only root can read the PSS"
-	}
-	mb := memory(t, p.PID("gatewayd"), file, key)
-	rows = append(rows, row{"idle memory (PSS) of gatewayd", fmt.Sprintf("%.1f MB", mb), "<= 20 MB", mb <= 20, note})
+	mb, note := pss(t, p.PID("gatewayd"))
+	rows = append(rows, row{"idle memory (PSS) of gatewayd", fmt.Sprintf("%.1f MB", mb), "<= 20 MB", mb <= 20, strings.TrimPrefix(note+"; "+where, "; ")})
 	p.Exact()
 	p.Down()
 	return rows

@@ -52,15 +52,19 @@ func idle(t *testing.T) []row {
 		program string
 		limit   float64
 	}{{"loopd", 25}, {"inferproxy", 8}} {
-		file, key, note := "smaps_rollup", "Pss:", ""
-		if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(p.program), file)); err != nil {
-			// A daemon lets only root look into it.
-			file, key, note = "status", "VmRSS:", "the whole resident size, which is more: only root can read the PSS"
-		}
-		mb := memory(t, s.PID(p.program), file, key)
+		mb, note := pss(t, s.PID(p.program))
 		rows = append(rows, row{"idle memory (PSS) of " + p.program, fmt.Sprintf("%.1f MB", mb), fmt.Sprintf("<= %.0f MB", p.limit), mb <= p.limit, note})
 	}
 	return rows
+}
+
+// pss gives the proportional share of memory of a daemon in MB, or what is there
+// instead: a daemon lets only root look into it.
+func pss(t *testing.T, pid int) (mb float64, note string) {
+	if _, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)); err != nil {
+		return memory(t, pid, "status", "VmRSS:"), "the whole resident size, which is more: only root can read the PSS"
+	}
+	return memory(t, pid, "smaps_rollup", "Pss:"), ""
 }
 
 // memory reads a size in kB from a file of /proc and gives MB.
