@@ -147,6 +147,7 @@ func TestFault_Authority_TornEnd(t *testing.T) {
 	w.edit(func(b []byte) []byte { return append(b, `{"v":1,"n":99,"time":"2026`...) })
 	w.complains("audit verify", "torn: ", "(see runbook: audit-damaged)")
 	w.Up()
+	w.WaitTools() // up is ready when loopd is
 	if r := last[*proto.AuditRecovered](w); r.Bytes != 26 || r.File == "" {
 		t.Errorf("on record: %+v", r)
 	}

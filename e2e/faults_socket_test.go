@@ -31,6 +31,9 @@ func dialRaw(t *testing.T, s *stack.Stack) net.Conn {
 	if err := conn.SetDeadline(time.Now().Add(stack.Patience)); err != nil {
 		t.Fatal(err)
 	}
+	if err := stack.PresentKey(conn, s.Socket()); err != nil {
+		t.Fatal(err)
+	}
 	return conn
 }
 

@@ -93,14 +93,23 @@ func (s *Stack) DialBroker() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := PresentKey(conn, path); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// PresentKey sends the key of the socket at path, if it has one, as every client
+// does first.
+func PresentKey(conn net.Conn, path string) error {
 	key, err := os.ReadFile(path + ".key")
 	if err == nil {
 		err = frame.Write(conn, key)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) { // closed already: whoever uses it learns why
-		return nil, errors.Join(err, conn.Close())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) { // closed already: whoever uses it learns why
+		return nil
 	}
-	return conn, nil
+	return err
 }
 
 // Exchange sends a request to brokerd, gives the last answer and closes conn.

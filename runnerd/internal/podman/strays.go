@@ -55,12 +55,28 @@ func (r *Runtime) killStrays() (found int, err error) {
 }
 
 // stray reports whether a process was started with our state. Its name alone is
-// not enough: as root it is the same in each home, in another mount namespace.
+// not enough as root, where it is the same in each home, in another mount
+// namespace. For an ordinary user it is enough, and all there is: the process is in
+// the user namespace of a former runnerd, into which nobody of another one sees.
 func (r *Runtime) stray(proc string, own *unix.Stat_t) bool {
 	args, err := os.ReadFile(filepath.Join(proc, "cmdline"))
 	if err != nil || !bytes.Contains(args, []byte(r.state+"/")) {
 		return false
 	}
 	var st unix.Stat_t
-	return unix.Stat(filepath.Join(proc, "root", r.state), &st) == nil && st.Dev == own.Dev && st.Ino == own.Ino
+	switch err := unix.Stat(filepath.Join(proc, "root", r.state), &st); {
+	case err == nil:
+		return st.Dev == own.Dev && st.Ino == own.Ino
+	case errors.Is(err, unix.EACCES):
+		return ownNamespace() && unix.Stat(proc, &st) == nil && st.Uid == uint32(os.Getuid()) //nolint:gosec // a uid fits
+	default:
+		return false
+	}
+}
+
+// ownNamespace reports whether this process is in a user namespace of its own: the
+// first one maps all ids.
+func ownNamespace() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !bytes.Contains(text, []byte(" 4294967295"))
 }
