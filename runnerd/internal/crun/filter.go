@@ -54,15 +54,12 @@ func (r *Runtime) Warm(ctx context.Context) error {
 	if r.filters.data != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	data := map[bool][]byte{}
 	for _, door := range []bool{false, true} {
-		program, err := r.compile(ctx, door)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the next Warm tries again
 		}
-		if err == nil {
+		if program, err := r.compile(ctx, door); err == nil {
 			data[door] = program
 		}
 	}
@@ -97,6 +94,11 @@ func (r *Runtime) compile(ctx context.Context, door bool) (program []byte, err e
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600); err != nil {
 		return nil, err
 	}
+	// crun is let come to its end, which takes some hundredths of a second, also if
+	// this program ends meanwhile: killed at the wrong moment it leaves a process that
+	// waits for ever, of which its state does not tell.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
 	defer func() { err = errors.Join(err, r.Remove(context.WithoutCancel(ctx), b.ID)) }()
 	// No pipes: the container's first process would hold them open.
 	cmd := exec.CommandContext(ctx, r.path, append(append([]string{}, r.global...), "create", "--bundle", dir, b.ID)...)

@@ -2,15 +2,18 @@ package crun
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"boxmaker/runnerd/internal/box"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 )
 
 // fake is a crun whose create makes a filter of so many letters, and which says
@@ -84,5 +87,47 @@ func TestFilters(t *testing.T) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestFilterWhenAllEnds: a crun that makes a filter is not killed at the end of
+// runnerd, which would leave its container behind; what it made is removed.
+func TestFilterWhenAllEnds(t *testing.T) {
+	dir := t.TempDir()
+	path, door := filepath.Join(dir, "crun"), filepath.Join(dir, "go")
+	if err := unix.Mkfifo(door, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	place(t, path, []byte(strings.Replace(strings.ReplaceAll(fake, "SIZE", "80"), `mkdir "$state/bm-filter"`, `mkdir "$state/bm-filter"; read end <"$state/../go"; : >"$state/../whole"`, 1)))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	r, err := New("", filepath.Join(dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Warm(ctx) }()
+	f, err := os.OpenFile(door, os.O_WRONLY, 0) // crun is in the middle
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		t.Fatalf("it was not waited for: %v", err)
+	case <-time.After(100 * time.Millisecond): // time for a kill that must not come
+	}
+	_ = f.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "whole")); err != nil {
+		t.Error("crun did not come to its end:", err)
+	}
+	if asked, _ := os.ReadFile(filepath.Join(dir, "asked")); string(asked) != "1\n" {
+		t.Errorf("it went on with the other profile: %q", asked)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "state", "bm-filter")); err == nil {
+		t.Error("its container is still there")
 	}
 }
