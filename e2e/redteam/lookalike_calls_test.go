@@ -67,7 +67,7 @@ func calledNames(m *mouth) (rows []attempt) {
 				return
 			}
 			defer r.refuseAll() // so that a failure here is none of the next attempt
-			r.wholeCard(x.see("└─ Ctrl-X answers it"), a)
+			r.wholeCard(x.card("└─ Ctrl-X answers it"), a)
 			x.keys("y", "Y", "a", "Enter") // what is typed on answers nothing
 			x.focus()
 			if rows := x.rows(); !strings.HasPrefix(rows[len(rows)-2], a.Code+"  "+a.Tool) {

@@ -149,6 +149,18 @@ func (x *screen) see(want string) []string {
 	return rows
 }
 
+// card waits for the end of a frame, which stands at the left edge: the same words
+// may stand in a call.
+func (x *screen) card(end string) []string {
+	x.r.t.Helper()
+	var rows []string
+	x.r.WaitUntil("the end of the frame", func() bool {
+		rows = x.rows()
+		return slices.ContainsFunc(rows, func(s string) bool { return strings.HasPrefix(s, end) })
+	})
+	return rows
+}
+
 // unharmed: nothing that the attacker wrote was obeyed by the terminal.
 func (x *screen) unharmed() {
 	x.r.t.Helper()
@@ -382,7 +394,7 @@ func plainChat(r *rig, m *mouth) {
 		r.t.Fatal("the owner was not asked")
 	}
 	defer r.refuseAll()
-	r.wholeCard(x.see("└─ answer with"), a)
+	r.wholeCard(x.card("└─ answer with"), a)
 	x.line("y")
 	x.line("yes")
 	if len(r.waiting()) != 1 {
