@@ -58,7 +58,6 @@ type rig struct {
 	cfg                         func(*BotConfig)
 	client                      mattermost.Config
 	changed                     func() bool
-	queue                       *queue.Queue
 }
 
 func newRig(t *testing.T) *rig {
@@ -105,7 +104,6 @@ func (r *rig) boot() (end chan error, stop func() error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.queue = q
 	cfg := BotConfig{
 		Chat: c, Loop: r.loop, Desk: r.desk, Queue: q, Rules: allow.Rules{Owners: []string{r.owner.ID}, Channels: []string{r.town}},
 		Changed: func() bool { return r.changed() }, Parts: 3, Open: 8, CatchUp: time.Hour, TokenPause: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
