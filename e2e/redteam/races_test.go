@@ -174,7 +174,9 @@ func aloneRaces(r *rig) (rows []attempt) {
 				for _, c := range []attempt{{tool: "read_file", args: obj{"path": r.alone()}}, {tool: "search_files", args: obj{"path": r.alone(), "pattern": "."}}} {
 					res := r.call(c.tool, c.args)
 					r.judge(attempt{tool: c.tool, want: []proto.Code{"", proto.CodeToolFailed, proto.CodeNoRuntime}}, res)
-					if res.Code == "" && !strings.Contains(res.Text, rightText) {
+					// An empty folder at the granted name is what is granted, for as long as it is there.
+					empty := name == "a folder" && c.tool == "search_files" && strings.Contains(res.Text, "0 files were searched")
+					if res.Code == "" && !strings.Contains(res.Text, rightText) && !empty {
 						r.t.Errorf("%s saw another one: %.300q", c.tool, res.Text)
 					}
 				}
