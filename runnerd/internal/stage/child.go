@@ -37,6 +37,9 @@ func child(info Info) (code int, err error) {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN}, Pdeathsig: syscall.SIGKILL,
+		// A signal to our group would come twice, from there and from us, and the second
+		// ends a daemon at once, whatever it has begun.
+		Setpgid: true,
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
