@@ -93,8 +93,32 @@ func views(raw view) []view {
 
 // sign gives what a reference of HTML stands for, if that can be in a value.
 func sign(name string) (byte, bool) {
-	c, ok := map[string]byte{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "plus": '+', "sol": '/', "equals": '=', "lowbar": '_', "colon": ':', "period": '.'}[name]
-	return c, ok
+	switch name {
+	case "amp":
+		return '&', true
+	case "lt":
+		return '<', true
+	case "gt":
+		return '>', true
+	case "quot":
+		return '"', true
+	case "apos":
+		return '\'', true
+	case "plus":
+		return '+', true
+	case "sol":
+		return '/', true
+	case "equals":
+		return '=', true
+	case "lowbar":
+		return '_', true
+	case "colon":
+		return ':', true
+	case "period":
+		return '.', true
+	default:
+		return 0, false
+	}
 }
 
 // maxReference is the longest reference, without & and ;.

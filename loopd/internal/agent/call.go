@@ -168,9 +168,7 @@ func (a *Agent) settle(id string, stopped bool) {
 		ctx, cancel := context.WithTimeout(a.ctx, settleTime)
 		defer cancel()
 		if stopped {
-			if err := a.cfg.Broker.Cancel(ctx, id); err != nil {
-				a.cfg.Log.Debug("brokerd did not end a call", "call", id, "error", err.Error())
-			}
+			a.cfg.Broker.Stop(ctx, id) // what came of it does not matter any more
 		}
 		if err := a.cfg.Broker.Confirm(ctx, id); err != nil {
 			a.cfg.Log.Debug("brokerd did not take a confirmation", "call", id, "error", err.Error())

@@ -79,16 +79,8 @@ func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
 	deadline := time.Now().Add(c.Grace)
 	for {
 		m, err := ipc.Ask(ctx, c.Socket, proto.BrokerEvents, &proto.Fate{ID: id})
-		switch m := m.(type) {
-		case *proto.CallResult:
-			if m.ID == id {
-				return m
-			}
-		case *proto.Unknown:
-			if m.Never {
-				return failure(id, proto.CallFailed, proto.CodeInternal, "the call was interrupted before it started; it did not run")
-			}
-			return Unknown(id, "brokerd has no result")
+		if r := said(m, id, "brokerd has no result", failure(id, proto.CallFailed, proto.CodeInternal, "the call was interrupted before it started; it did not run")); r != nil {
+			return r
 		}
 		if err == nil {
 			return Unknown(id, "brokerd gave an answer that does not fit")
@@ -104,11 +96,21 @@ func (c *Client) Fate(ctx context.Context, id string) *proto.CallResult {
 	}
 }
 
-// Stop has brokerd end a call whose turn the owner stopped, and tells what came of
-// it: that it had not begun, say, or what it had done already. Without an answer,
-// until ctx ends, its fate is unknown.
+// Stop has brokerd end a call whose turn the owner stopped, as soon as there is a
+// brokerd, and tells what came of it: that it had not begun, say, or what it had done
+// already. Without an answer until ctx ends its fate is unknown.
 func (c *Client) Stop(ctx context.Context, id string) *proto.CallResult {
+	const why = "the turn was stopped"
 	m, _ := c.tell(ctx, &proto.Cancel{ID: id})
+	if r := said(m, id, why, failure(id, proto.CallDenied, proto.CodeStopped, "the turn was stopped before this call began; it did not run")); r != nil {
+		return r
+	}
+	return Unknown(id, why)
+}
+
+// said is what brokerd's answer says of a call: its result; never, if it certainly did
+// not start; or that nobody knows, and why. nil: nothing of that call.
+func said(m proto.Message, id, why string, never *proto.CallResult) *proto.CallResult {
 	switch m := m.(type) {
 	case *proto.CallResult:
 		if m.ID == id {
@@ -116,10 +118,11 @@ func (c *Client) Stop(ctx context.Context, id string) *proto.CallResult {
 		}
 	case *proto.Unknown:
 		if m.Never {
-			return failure(id, proto.CallDenied, proto.CodeStopped, "the turn was stopped before this call began; it did not run")
+			return never
 		}
+		return Unknown(id, why)
 	}
-	return Unknown(id, "the turn was stopped")
+	return nil
 }
 
 // Find asks for tools. A missing brokerd is an error whose text the model reads.
@@ -139,13 +142,6 @@ func (c *Client) Find(ctx context.Context, session, query string) ([]proto.ToolI
 // a brokerd, until ctx ends. It is safe to repeat.
 func (c *Client) Confirm(ctx context.Context, id string) error {
 	_, err := c.tell(ctx, &proto.Confirm{ID: id})
-	return err
-}
-
-// Cancel has brokerd end a call whose turn was stopped, as soon as there is a brokerd,
-// and returns when it has ended, or ctx. What came of it does not matter any more.
-func (c *Client) Cancel(ctx context.Context, id string) error {
-	_, err := c.tell(ctx, &proto.Cancel{ID: id})
 	return err
 }
 

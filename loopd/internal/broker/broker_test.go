@@ -37,13 +37,12 @@ func TestCallAndConfirm(t *testing.T) {
 	}
 }
 
-// TestCancel: a call that runs is ended, one that has ended stays as it is, and one
-// that never was is no error.
-func TestCancel(t *testing.T) {
+// TestStopEndsACall: a call that runs is ended, and one that never was is said to be so.
+func TestStopEndsACall(t *testing.T) {
 	b := testkit.NewBroker(t)
 	c := &broker.Client{Socket: b.Socket}
-	if err := c.Cancel(t.Context(), id); err != nil {
-		t.Error(err)
+	if r := c.Stop(t.Context(), id); r.Code != proto.CodeStopped || r.Outcome != proto.CallDenied {
+		t.Errorf("%+v", r)
 	}
 	begun, gate := make(chan struct{}), make(chan struct{})
 	b.On(func(*proto.Call, func(*proto.Asked)) *proto.CallResult {
@@ -54,8 +53,8 @@ func TestCancel(t *testing.T) {
 	got := make(chan *proto.CallResult)
 	go func() { got <- c.Call(t.Context(), call("read_file"), nil) }()
 	<-begun
-	if err := c.Cancel(t.Context(), id); err != nil {
-		t.Error(err)
+	if r := c.Stop(t.Context(), id); r.Code != proto.CodeStopped || r.Outcome != proto.CallDenied {
+		t.Errorf("%+v", r)
 	}
 	close(gate)
 	if r := <-got; r.Code != proto.CodeStopped {
@@ -63,8 +62,8 @@ func TestCancel(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	if err := (&broker.Client{Socket: filepath.Join(t.TempDir(), "absent.sock")}).Cancel(ctx, id); err == nil {
-		t.Error("nobody was there to cancel it")
+	if r := (&broker.Client{Socket: filepath.Join(t.TempDir(), "absent.sock")}).Stop(ctx, id); r.Code != proto.CodeUnknownFate {
+		t.Errorf("nobody was there to end it: %+v", r)
 	}
 }
 
