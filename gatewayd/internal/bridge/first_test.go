@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"testing"
+	"time"
 
 	"boxmaker/gatewayd/internal/mattermost"
 	"boxmaker/internal/testkit/fakemost"
@@ -41,4 +42,21 @@ func TestTheVeryFirstStart(t *testing.T) {
 	if got := r.said(old.ID); len(got) != 0 {
 		t.Errorf("what is past is answered: %q", got)
 	}
+}
+
+// What is written after the setup's greeting is answered, as the greeting says, also
+// if the bot was not started yet; what was written before it is past.
+func TestTheFirstStartAfterAGreeting(t *testing.T) {
+	r := newRig(t)
+	old := r.ask("", "before")
+	greeting := r.Post(r.bot, r.dm, "", "This is Boxmaker's bot.")
+	r.until("the server's clock goes on", func() bool { return time.Now().UnixMilli() > greeting.CreateAt })
+	fresh, named := r.ask("", "after"), r.Post(r.owner, r.town, "", "@boxmaker after that")
+	r.start()
+	r.wants(fresh.ID, "answer to after")
+	r.wants(named.ID, "answer to after that")
+	if got := r.said(old.ID); len(got) != 0 {
+		t.Errorf("what is past is answered: %q", got)
+	}
+	r.quiet()
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 
 	"boxmaker/gatewayd/internal/allow"
 	"boxmaker/gatewayd/internal/mattermost"
@@ -24,7 +25,7 @@ func (b *Bot) hello(ctx context.Context) error {
 		self, err := b.whoami(ctx)
 		var past int64
 		if err == nil {
-			past, err = b.past(ctx)
+			past, err = b.past(ctx, self.Bot)
 		}
 		if err == nil {
 			b.mu.Lock()
@@ -63,9 +64,12 @@ func (b *Bot) whoami(ctx context.Context) (Self, error) {
 	return s, nil
 }
 
-// past gives, the first time ever, the time of the newest post that is there before we
-// listen: what comes after it is told of, or read when we are connected.
-func (b *Bot) past(ctx context.Context) (last int64, err error) {
+// past gives, the first time ever, the time up to which posts are none of ours: that
+// of the newest one there is before we listen, or of the newest of our own in a direct
+// channel, if that is earlier. The setup greets the owner there, and says that what is
+// written next will be answered. What comes after it is told of, or read when we are
+// connected.
+func (b *Bot) past(ctx context.Context, me allow.Bot) (last int64, err error) {
 	if _, ok := b.cfg.Queue.First(); ok {
 		return 0, nil
 	}
@@ -73,13 +77,51 @@ func (b *Bot) past(ctx context.Context) (last int64, err error) {
 		return *b.cfg.Past, nil
 	}
 	all, err := b.cfg.Chat.Channels(ctx)
+	if err != nil {
+		return 0, err
+	}
+	greeted := int64(0)
 	for _, ch := range all {
 		last = max(last, ch.LastPostAt)
+		if ch.Type != mattermost.Direct || !allow.Relevant(b.cfg.Rules, me, ch) {
+			continue
+		}
+		at, err := b.ownPost(ctx, me, ch)
+		if err != nil {
+			return 0, err
+		}
+		greeted = max(greeted, at)
 	}
-	if err == nil && b.cfg.Past != nil {
+	if greeted > 0 {
+		last = min(last, greeted)
+	}
+	if b.cfg.Past != nil {
 		*b.cfg.Past = max(last, 1) // of no post at all, too
 	}
-	return last, err
+	return last, nil
+}
+
+// recently is how far behind the last post of a channel our own is looked for,
+// in milliseconds.
+const recently = 7 * 24 * 3600 * 1000
+
+// ownPost gives the time of our newest post of late in a channel; 0: there is none, or
+// so much that it is not known.
+func (b *Bot) ownPost(ctx context.Context, me allow.Bot, ch mattermost.Channel) (newest int64, err error) {
+	batch, err := b.cfg.Chat.Since(ctx, ch.ID, ch.LastPostAt-recently)
+	var no *mattermost.Refused
+	switch {
+	case errors.As(err, &no) && !no.Token(), batch.Cut:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	for _, p := range batch.Posts {
+		if p.User == me.ID {
+			newest = max(newest, p.CreateAt)
+		}
+	}
+	return newest, nil
 }
 
 // begin makes durable what is past.
