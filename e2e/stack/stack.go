@@ -55,7 +55,15 @@ func New(tb testing.TB) *Stack {
 		if tb.Failed() {
 			s.showLogs()
 		}
-		if err := os.RemoveAll(home); err != nil {
+		err := os.RemoveAll(home)
+		for range 250 { // a runtime that outlived a killed runnerd may still be writing
+			if err == nil {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+			err = os.RemoveAll(home)
+		}
+		if err != nil {
 			tb.Error(err)
 		}
 	})
