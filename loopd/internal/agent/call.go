@@ -97,9 +97,22 @@ func (c *conversation) ask(ctx context.Context, call *proto.Call, resumed bool) 
 	if res.Code != proto.CodeUnknownFate || ctx.Err() == nil || c.a.ctx.Err() != nil { // with loopd's end, the next start asks
 		return res
 	}
+	return c.endCall(call.ID)
+}
+
+// endCall has brokerd end a call of a stopped turn and tell what came of it.
+func (c *conversation) endCall(id string) *proto.CallResult {
 	ctx, cancel := context.WithTimeout(c.a.ctx, stopTime)
 	defer cancel()
-	return c.a.cfg.Broker.Stop(ctx, call.ID)
+	return c.a.cfg.Broker.Stop(ctx, id)
+}
+
+// resumeStop is for the call in front of a turn that was stopped, after a restart of
+// loopd: it may have been sent before, so that only brokerd can tell.
+func (c *conversation) resumeStop(ctx context.Context, p turn.Pending, req toolset.Request) {
+	id, room := p.ID.String(), c.room()
+	c.showCall(p, req)
+	c.operate(ctx, func(context.Context) finished { return c.toolRecord(p, c.endCall(id), room, 0, id) })
 }
 
 // stopTime is how long a stopped turn waits for the end of its call: a container is
@@ -131,24 +144,14 @@ func (c *conversation) room() int {
 	return max(most, minRoom)
 }
 
-// refuseCall records a call that the turn's own rules keep from being run. If the
-// turn was stopped while the call ran, and then loopd ended, it may have run.
-func (c *conversation) refuseCall(act turn.Refuse, resumed bool) error {
-	id := act.Pending.ID.String()
+// refuseCall records a call that the turn's own rules keep from being run.
+func (c *conversation) refuseCall(act turn.Refuse) error {
 	res := &proto.CallResult{Outcome: proto.CallDenied, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
-	req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
-	_, sent := req.(toolset.CallRequest)
-	sent = sent && resumed && act.Begun
-	if sent {
-		res = broker.Unknown(id, "the turn was stopped")
-	}
 	rec := c.toolRecord(act.Pending, res, c.room(), 0, "").records[0]
 	if _, err := c.append(rec); err != nil {
 		return err
 	}
-	if sent {
-		c.a.settle(id, true)
-	}
+	req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
 	c.showCall(act.Pending, req)
 	c.announce(rec)
 	if act.Code == proto.CodeRepeatedCall {

@@ -12,6 +12,7 @@ import (
 	"boxmaker/internal/proto"
 	"boxmaker/loopd/internal/prompt"
 	"boxmaker/loopd/internal/session"
+	"boxmaker/loopd/internal/toolset"
 	"boxmaker/loopd/internal/turn"
 )
 
@@ -196,7 +197,12 @@ func (c *conversation) advance(ctx context.Context) (bool, error) {
 		c.startCall(ctx, act, resumed)
 		return false, nil
 	case turn.Refuse:
-		return true, c.refuseCall(act, resumed)
+		req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
+		if _, sent := req.(toolset.CallRequest); sent && resumed && act.Begun {
+			c.resumeStop(ctx, act.Pending, req)
+			return false, nil
+		}
+		return true, c.refuseCall(act)
 	case turn.End:
 		return true, c.end(act.Record)
 	default:

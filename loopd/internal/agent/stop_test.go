@@ -164,28 +164,48 @@ func (r *rig) settledOnce(id string) {
 }
 
 // TestAStopThatARestartFollows: the call in front may have been sent, so brokerd is
-// told to end it, though loopd that sent it is gone.
+// told to end it, though loopd that sent it is gone, and the log has what it says.
 func TestAStopThatARestartFollows(t *testing.T) {
-	r := newRig(t).start()
-	gate := make(chan struct{})
-	defer close(gate)
-	r.broker.On(func(c *proto.Call, ask func(*proto.Asked)) *proto.CallResult {
-		ask(&proto.Asked{Call: c.ID, Approval: "abc", Expires: "2026-11-30T12:00:00.000Z"})
-		<-gate
-		return nil
-	})
-	r.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.CallTool("id", "call_tool", callTool("write_file", `{}`)) })
-	r.until(r.submit("chat-a", "o1", "go"), is[*proto.Asked])
-	r.kill()
-	r.boot()
-	if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
-		t.Fatal(running, err)
+	for _, tc := range []struct {
+		name    string
+		kept    *proto.CallResult // what brokerd has; nil: it withdraws the call
+		outcome proto.CallOutcome
+		code    proto.Code
+	}{
+		{"withdrawn", nil, proto.CallDenied, proto.CodeStopped},
+		{"had ended", &proto.CallResult{ID: "chat-a/1/3/0", Outcome: proto.CallOK, Class: proto.ClassPrivate, Text: "done"}, proto.CallOK, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t).start()
+			gate := make(chan struct{})
+			defer close(gate)
+			r.broker.On(func(c *proto.Call, ask func(*proto.Asked)) *proto.CallResult {
+				ask(&proto.Asked{Call: c.ID, Approval: "abc", Expires: "2026-11-30T12:00:00.000Z"})
+				<-gate
+				return nil
+			})
+			r.llm.On(func(_ int, _ []byte, s *testkit.Stream) { s.CallTool("id", "call_tool", callTool("write_file", `{}`)) })
+			r.until(r.submit("chat-a", "o1", "go"), is[*proto.Asked])
+			r.kill()
+			if tc.kept != nil {
+				r.broker.Keep(tc.kept)
+			}
+			r.boot()
+			if running, err := r.agent.Stop(t.Context(), "chat-a"); !running || err != nil {
+				t.Fatal(running, err)
+			}
+			r.ready()
+			if d, _ := r.done(r.submit("chat-a", "o1", "go")); d.Outcome != proto.TurnStopped {
+				t.Errorf("%+v", d)
+			}
+			r.settledOnce("chat-a/1/3/0")
+			for _, rec := range r.records("chat-a") {
+				if tool, ok := rec.(*proto.Tool); ok && (tool.Outcome != tc.outcome || tool.Code != tc.code) {
+					t.Errorf("%+v", tool)
+				}
+			}
+		})
 	}
-	r.ready()
-	if d, _ := r.done(r.submit("chat-a", "o1", "go")); d.Outcome != proto.TurnStopped {
-		t.Errorf("%+v", d)
-	}
-	r.settledOnce("chat-a/1/3/0")
 }
 
 // TestOnlyAStopEndsACall: a call that ended by itself is only confirmed.
