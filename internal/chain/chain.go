@@ -10,6 +10,7 @@
 package chain
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -108,10 +109,13 @@ func (w *Walker) Next(line []byte) (proto.AuditHeader, string, error) {
 		return h, kind, fmt.Errorf("%w: number %d in the place of %d, and its hash of the line before %s",
 			errLink, h.N, w.n, map[bool]string{true: "fits", false: "does not fit"}[h.Prev == w.Head().Hash])
 	}
-	sum := appendlog.Hash(line)
-	w.n, w.last = w.n+1, hex.EncodeToString(sum[:])
+	w.Wrote(appendlog.Hash(line))
 	return h, kind, nil
 }
+
+// Wrote takes a line that the caller made to follow on this head, and appended:
+// sum is its hash, see [appendlog.Log.Last].
+func (w *Walker) Wrote(sum [sha256.Size]byte) { w.n, w.last = w.n+1, hex.EncodeToString(sum[:]) }
 
 // Head is where the walker stands.
 func (w *Walker) Head() proto.AuditHead {

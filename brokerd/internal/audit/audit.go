@@ -215,10 +215,8 @@ func (l *Log) append(r proto.AuditRecord) (Ref, error) {
 		}
 		return Ref{}, l.fail(err)
 	}
-	_, _, err = l.walk.Next(line)
-	if err == nil {
-		err = l.mark(appendlog.OnDisk(line))
-	}
+	l.walk.Wrote(l.file.Last())
+	err = l.mark(appendlog.OnDisk(line))
 	if err == nil && l.noted {
 		err = l.note.follow(l.walk.Head())
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +75,8 @@ type breakingMonth struct {
 func (m *breakingMonth) Append(lines ...[]byte) error {
 	return m.b.step("append", func() error { return m.m.Append(lines...) })
 }
+
+func (m *breakingMonth) Last() [sha256.Size]byte { return m.m.Last() }
 
 // Close always closes: a descriptor that cannot be closed is gone all the same.
 func (m *breakingMonth) Close() error {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ type disk interface {
 // A month is one file.
 type month interface {
 	Append(lines ...[]byte) error
+	Last() [sha256.Size]byte // of the newest line, as package appendlog has it
 	Close() error
 }
 

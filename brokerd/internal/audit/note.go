@@ -64,5 +64,9 @@ func (n *note) close() error {
 }
 
 func noteOf(h proto.AuditHead) []byte {
-	return fmt.Appendf(nil, "%-*s\n", noteLen-1, FormatHead(h))
+	b := append(make([]byte, 0, noteLen), FormatHead(h)...)
+	for len(b) < noteLen-1 {
+		b = append(b, ' ')
+	}
+	return append(b, '\n')
 }

@@ -15,6 +15,9 @@ import (
 // do carries out one effect. An error ends brokerd: everything that may go
 // wrong without that is part of the event, or of the call's result.
 func (d *Driver) do(ctx context.Context, e *entry, f calls.Effect) (calls.Event, error) {
+	if d.cfg.Fault == nil {
+		return d.effect(ctx, e, f)
+	}
 	name := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", f), "calls."))
 	if err := d.fault(name); err != nil {
 		return nil, err
@@ -78,7 +81,7 @@ func (d *Driver) decide(e *entry) (calls.Event, error) {
 func (d *Driver) rule(e *entry) (calls.Event, error) {
 	halted, _ := d.Halted()
 	r, err := d.cfg.Rules.Decide(policy.Request{
-		Call: &e.call, Halted: halted, Approval: approval.NewID(), Expires: d.cfg.Now().Add(d.cfg.Limits.Expires),
+		Call: &e.call, Halted: halted, Approval: approval.NewID, Expires: d.cfg.Now().Add(d.cfg.Limits.Expires),
 	})
 	if err != nil {
 		return nil, err

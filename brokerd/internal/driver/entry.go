@@ -45,8 +45,8 @@ type entry struct {
 	changed chan struct{} // closed at each change
 }
 
-func newEntry(c *proto.Call) *entry {
-	return &entry{call: *c, digest: policy.Digest(c), outside: make(chan calls.Event, 4), changed: make(chan struct{})}
+func newEntry(c *proto.Call, digest string) *entry {
+	return &entry{call: *c, digest: digest, outside: make(chan calls.Event, 4), changed: make(chan struct{})}
 }
 
 // post tells the call of a stop. A call that has been told often enough is not

@@ -62,7 +62,7 @@ func (d *Driver) admit(c *proto.Call) (e *entry, fresh bool, r *proto.CallResult
 		return nil, false, nil, err
 	}
 	d.cfg.Book.Raise(id)
-	e = newEntry(c)
+	e = newEntry(c, digest)
 	e.before, e.decided = d.newest, make(chan struct{})
 	d.newest = e.decided
 	d.live[c.ID] = e

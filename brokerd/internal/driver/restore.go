@@ -44,8 +44,8 @@ func (d *Driver) Restore() error {
 // goOn goes on with one call. Precondition: mu is held.
 func (d *Driver) goOn(o *calls.Open) error {
 	r := o.Decision
-	e := newEntry(&proto.Call{ID: r.ID, Session: r.Session, Tool: r.Tool, Args: r.Args})
-	e.digest = r.Digest // the record may hold a part of the arguments only
+	// The record may hold a part of the arguments only: its digest is of all.
+	e := newEntry(&proto.Call{ID: r.ID, Session: r.Session, Tool: r.Tool, Args: r.Args}, r.Digest)
 	kept, err := d.cfg.Results.Get(r.ID)
 	switch held := d.cfg.Desk.Get(r.Approval); {
 	case err != nil:
@@ -57,7 +57,7 @@ func (d *Driver) goOn(o *calls.Open) error {
 		d.cfg.Log.Warn("the fate of a call is unknown", "call", r.ID)
 		d.start(e, calls.Lost{})
 	case held != nil && policy.Digest(&held.Call) == r.Digest:
-		e = newEntry(&held.Call)
+		e = newEntry(&held.Call, r.Digest)
 		e.held, e.asks.Approval = held, r.Approval
 		d.announce(e)
 		d.start(e, calls.Pending{})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -51,9 +52,9 @@ func New(c Config) *Engine { return &Engine{cfg: c} }
 // A Request is a call that wants a decision.
 type Request struct {
 	Call     *proto.Call
-	Halted   bool      // the owner stopped everything
-	Approval string    // the id that an approval shall have
-	Expires  time.Time // of that approval
+	Halted   bool          // the owner stopped everything
+	Approval func() string // makes the id of an approval, if it comes to one
+	Expires  time.Time     // of that approval
 }
 
 // A Ruling is what was decided: [Allowed], [Asks] or [Denied]. It is on record.
@@ -102,17 +103,22 @@ func (Denied) ruling()  {}
 // Canonical gives the bytes that a decision, and an approval, is about: all that
 // loopd said of the call, each part with its length before it.
 func Canonical(c *proto.Call) string {
-	var b strings.Builder
-	b.WriteString("boxmaker call\n")
-	for _, s := range []string{c.ID, c.Session, c.Tool, c.Args} {
-		fmt.Fprintf(&b, "%d:%s,", len(s), s)
+	return string(canonical(c))
+}
+
+func canonical(c *proto.Call) []byte {
+	b := make([]byte, 0, 64+len(c.ID)+len(c.Session)+len(c.Tool)+len(c.Args))
+	b = append(b, "boxmaker call\n"...)
+	for _, s := range [...]string{c.ID, c.Session, c.Tool, c.Args} {
+		b = append(strconv.AppendInt(b, int64(len(s)), 10), ':')
+		b = append(append(b, s...), ',')
 	}
-	return b.String()
+	return b
 }
 
 // Digest is the SHA-256, hex, of [Canonical].
 func Digest(c *proto.Call) string {
-	sum := sha256.Sum256([]byte(Canonical(c)))
+	sum := sha256.Sum256(canonical(c))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -131,7 +137,7 @@ func (e *Engine) Decide(r Request) (Ruling, error) {
 		record.Grant, record.GrantHash = v.Grant.ID, v.Grant.Hash
 	}
 	if v.Verdict == proto.VerdictAsk {
-		record.Approval, record.Expires = r.Approval, proto.Time(r.Expires)
+		record.Approval, record.Expires = r.Approval(), proto.Time(r.Expires)
 	}
 	ref, err := e.append(record)
 	if err != nil {
@@ -145,7 +151,7 @@ func (e *Engine) Decide(r Request) (Ruling, error) {
 	case proto.VerdictAllow:
 		return Allowed{Facts: f, Decision: permits(ref, specOf(r.Call.ID, f.Call, v))}, nil
 	case proto.VerdictAsk:
-		a := Asks{Facts: f, Approval: r.Approval, Expires: r.Expires}
+		a := Asks{Facts: f, Approval: record.Approval, Expires: r.Expires}
 		if p, ok := specOf(r.Call.ID, f.Call, v).preview(); ok {
 			a.Preview, a.HasPreview = permits(ref, p), true
 		}

@@ -116,7 +116,7 @@ func (b *box) call(session, tool, args string) *proto.Call {
 const approvalID = "0123456789abcdef0123456789abcdef"
 
 func (b *box) request(c *proto.Call) Request {
-	return Request{Call: c, Approval: approvalID, Expires: b.now.Add(15 * time.Minute)}
+	return Request{Call: c, Approval: func() string { return approvalID }, Expires: b.now.Add(15 * time.Minute)}
 }
 
 func (b *box) decide(c *proto.Call) Ruling {
