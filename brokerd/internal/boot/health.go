@@ -14,6 +14,7 @@ type Look struct {
 	Name string // of the row that stands while nothing is known
 	Ask  func(ctx context.Context) []proto.Check
 	Each time.Duration // how old its rows may get; 0: lookEach
+	Most time.Duration // how long an answer may take; 0: lookTime
 }
 
 const (
@@ -61,7 +62,7 @@ func (h *health) watch(ctx context.Context) {
 
 // look asks one part and says when to ask again.
 func (h *health) look(ctx context.Context, i int) time.Duration {
-	asking, cancel := context.WithTimeout(ctx, lookTime)
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(h.looks[i].Most, lookTime))
 	defer cancel()
 	rows := h.looks[i].Ask(asking)
 	h.mu.Lock()

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"time"
 
 	"boxmaker/internal/ipc"
 	"boxmaker/internal/proto"
@@ -37,9 +38,13 @@ func skipped(name, why string) []proto.Check {
 	return []proto.Check{{Name: name, State: "skipped", Detail: why}}
 }
 
+// trialTime is how long runnerd may try out containers, the first time that it is
+// asked, on a slow machine: who leaves before it knows makes it begin anew.
+const trialTime = 2 * time.Minute
+
 // runnerLook asks runnerd what it can do here.
 func runnerLook(socket string) Look {
-	return Look{Name: "runner", Ask: func(ctx context.Context) []proto.Check {
+	return Look{Name: "runner", Most: trialTime, Ask: func(ctx context.Context) []proto.Check {
 		if socket == "" {
 			return skipped("runner", "no runnerd is set, so nothing can run")
 		}
