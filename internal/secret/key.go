@@ -75,7 +75,7 @@ func (k Key) trust(owner int) trust {
 func (k Key) open(owner int, known Text) (identities, error) {
 	b, st, err := k.trust(owner).read(k.File, maxKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return identities{}, problem("secret-key", "the key "+k.File+" is not there", "put it back from where you keep a copy; without it the secrets can't be read, and the store must be moved away and made anew with bxctl init", fs.ErrNotExist)
+		return identities{}, problem("secret-key", "the key "+k.File+" is not there", "put it back from where you keep a copy; without it the secrets can't be read, and the store must be moved away and made anew with bxctl init", nil) // not as if there were no store
 	}
 	if err != nil {
 		return identities{}, err

@@ -58,7 +58,8 @@ type Store struct {
 	past   []Named // every value that was ever there; see All
 }
 
-// Open reads the store. One that is missing is an error that is [fs.ErrNotExist].
+// Open reads the store. One that is missing is an error that is [fs.ErrNotExist];
+// one whose key is missing is an error that is not.
 func Open(c Config) (*Store, error) {
 	s := &Store{cfg: c}
 	s.mu.Lock()

@@ -68,3 +68,32 @@ func TestAKeyThatWasHandedOver(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A store that is there and whose key is not is no store that was never made:
+// its values could not be found in results.
+func TestAStoreWithoutItsKey(t *testing.T) {
+	dir := t.TempDir()
+	cfg := secret.Config{Dir: dir, Key: secret.Key{File: filepath.Join(dir, "key")}}
+	v, err := openVault(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("a store that was never made: %v", err)
+	}
+	if c := v.check(); c.State != "skipped" {
+		t.Errorf("a store that was never made: %+v", c)
+	}
+	if _, err := secret.Create(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if c := v.check(); c.State != "ok" {
+		t.Errorf("a store that was made meanwhile: %+v", c)
+	}
+	if err := os.Remove(cfg.Key.File); err != nil {
+		t.Fatal(err)
+	}
+	if c := v.check(); c.State != "failed" || !strings.Contains(c.Detail, "key is not there") {
+		t.Errorf("a key that was taken away: %+v", c)
+	}
+	if _, err := openVault(cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "key is not there") {
+		t.Errorf("it opened without the key: %v", err)
+	}
+}
