@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/internal/ipc"
+	"boxmaker/internal/proto"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -34,6 +37,40 @@ func killedAtEveryStep(t *testing.T, w *World) {
 		w.clean(t, fmt.Sprintf("killed in round %d of %d, %v a call", i, rounds, one))
 	}
 	w.empty(t)
+}
+
+// killedAtFirst kills runnerd while it has its runtime make filters of system
+// calls. Of those containers nothing is left, even if there is no next start.
+func killedAtFirst(t *testing.T, w *World) {
+	for i := range 12 {
+		w.Kill(t)
+		w.Start(t)
+		c, err := ipc.Dial(t.Context(), w.Socket(), proto.RunnerEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Send(&proto.GetRunner{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 6 * time.Millisecond) // the moment is the test
+		w.Kill(t)
+		c.Close()
+		deadline(t, func() error { return w.inside("/crun/filter/") })
+		w.Start(t)
+	}
+	w.empty(t)
+}
+
+// inside looks for a process that has a mount of something in the folder of the calls.
+func (w *World) inside(path string) error {
+	tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, p := range tables {
+		table, err := os.ReadFile(p)
+		if err == nil && strings.Contains(string(table), filepath.Join(w.Home, "run", "bundles")+path) {
+			return fmt.Errorf("a process is left in %s: %s", path, p)
+		}
+	}
+	return err
 }
 
 // clean waits until no process, mount or control group of a call is there.

@@ -43,6 +43,7 @@ func Suite(t *testing.T, runtime string) {
 		{"disks that get full", disks},
 		{"kill -9 of runnerd", killed},
 		{"kill -9 at every step", killedAtEveryStep},
+		{"kill -9 in the first moments", killedAtFirst},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
 	}

@@ -23,6 +23,16 @@ type config struct {
 	Linux    linux   `json:"linux"`
 
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Hooks       hooks             `json:"hooks,omitzero"`
+}
+
+type hooks struct {
+	Poststart []hook `json:"poststart"`
+}
+
+type hook struct {
+	Path string   `json:"path"`
+	Args []string `json:"args"`
 }
 
 type process struct {
@@ -86,10 +96,10 @@ func readonly() []string {
 
 // encode gives config.json of a box. filter is the compiled profile; nil: crun
 // compiles it.
-func encode(b *box.Box, filter []byte) ([]byte, error) {
+func encode(b *box.Box, filter []byte, h hooks) ([]byte, error) {
 	none := []string{}
 	c := config{
-		Version: "1.0.2", Hostname: "box", Root: root{Path: b.RootFS, Readonly: true},
+		Version: "1.0.2", Hostname: "box", Hooks: h, Root: root{Path: b.RootFS, Readonly: true},
 		Process: process{
 			User: user{UID: box.Inside, GID: box.Inside, Umask: 0o022}, Args: b.Argv, Env: b.Env, Cwd: "/", NoNewPrivs: true, Rlimits: rlimits(b),
 			Capabilities: map[string][]string{"bounding": none, "effective": none, "permitted": none, "inheritable": none, "ambient": none},

@@ -54,7 +54,7 @@ func (r *Runtime) env() []string {
 
 // Prepare writes config.json.
 func (r *Runtime) Prepare(b *box.Box) (runtime.Start, error) {
-	text, err := encode(b, r.filters.get(b.Door))
+	text, err := encode(b, r.filters.get(b.Door), hooks{})
 	if err != nil {
 		return runtime.Start{}, err
 	}

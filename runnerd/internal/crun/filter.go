@@ -71,11 +71,13 @@ func (r *Runtime) Warm(ctx context.Context) error {
 // beginning, if this program ends in between.
 const filterID = runtime.Prefix + "filter"
 
-// compile makes a container, in which nothing runs, for the sake of its filter.
+// compile makes a container, in which nothing runs, for the sake of its filter: its
+// program is none, and while crun finds that out a hook copies the filter. So
+// nothing is left to wait for this program, whenever it ends.
 func (r *Runtime) compile(ctx context.Context, door bool) (program []byte, err error) {
 	dir := filepath.Join(r.state, "filter")
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root := filepath.Join(dir, "rootfs")
+	root, out := filepath.Join(dir, "rootfs"), filepath.Join(dir, "filter.bpf")
 	b := &box.Box{
 		ID: filterID, Dir: dir, RootFS: root, Argv: []string{"/none"}, Env: []string{}, Door: door,
 		Mounts: []box.Mount{{Kind: box.Proc, Dest: "/proc"}, {Kind: box.Tmpfs, Dest: "/dev", Size: 64 << 10, Mode: 0o755}}, UID: os.Geteuid(), GID: os.Getegid(),
@@ -83,11 +85,15 @@ func (r *Runtime) compile(ctx context.Context, door bool) (program []byte, err e
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(root, 0o700)); err != nil {
 		return nil, err
 	}
-	// crun looks for the program already now; it is never started.
+	// crun looks for the program beforehand: a file that the kernel does not start.
 	if err := os.WriteFile(filepath.Join(root, "none"), nil, 0o700); err != nil { //nolint:gosec // a program
 		return nil, err
 	}
-	text, err := encode(b, nil)
+	cp, err := exec.LookPath("cp")
+	if err != nil {
+		return nil, err
+	}
+	text, err := encode(b, nil, hooks{Poststart: []hook{{Path: cp, Args: []string{"cp", filepath.Join(r.state, b.ID, "seccomp.bpf"), out}}}})
 	if err != nil {
 		return nil, err
 	}
@@ -95,20 +101,20 @@ func (r *Runtime) compile(ctx context.Context, door bool) (program []byte, err e
 		return nil, err
 	}
 	// crun is let come to its end, which takes some hundredths of a second, also if
-	// this program ends meanwhile: killed at the wrong moment it leaves a process that
-	// waits for ever, of which its state does not tell.
+	// this program ends meanwhile: killed at the wrong moment it leaves a container.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	defer func() { err = errors.Join(err, r.Remove(context.WithoutCancel(ctx), b.ID)) }()
 	// No pipes: the container's first process would hold them open.
-	cmd := exec.CommandContext(ctx, r.path, append(append([]string{}, r.global...), "create", "--bundle", dir, b.ID)...)
+	cmd := exec.CommandContext(ctx, r.path, append(append([]string{}, r.global...), "run", "--bundle", dir, b.ID)...)
 	cmd.Env, cmd.Dir = r.env(), "/"
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("crun: filter: %w", err)
+	failed := cmd.Run() // as it has to
+	program, err = os.ReadFile(out)
+	if err != nil {
+		return nil, fmt.Errorf("crun: no filter: %w", errors.Join(failed, err))
 	}
-	program, err = os.ReadFile(filepath.Join(r.state, b.ID, "seccomp.bpf"))
-	if err == nil && (len(program) == 0 || len(program)%instruction != 0 || len(program) > maxProgram) {
-		err = fmt.Errorf("crun: a filter has %d bytes", len(program))
+	if len(program) == 0 || len(program)%instruction != 0 || len(program) > maxProgram {
+		return nil, fmt.Errorf("crun: a filter has %d bytes", len(program))
 	}
-	return program, err
+	return program, nil
 }

@@ -16,18 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake is a crun whose create makes a filter of so many letters, and which says
-// what it was asked for.
+// fake is a crun whose run makes a filter of so many letters, calls the hook, and
+// fails, since there is no program; and which says what it was asked for.
 const fake = `#!/bin/sh
 PATH=/usr/bin:/bin
 state=$2
 case " $* " in
-*" create "*)
+*" run "*)
 	for bundle; do [ "$last" = --bundle ] && break; last=$bundle; done
 	grep -cF '"errnoRet":97,"args":[{"index":0,"value":1,"op":"SCMP_CMP_EQ"}]' "$bundle/config.json" >>"$state/../asked"
 	[ SIZE = none ] && exit 1
 	mkdir "$state/bm-filter"
-	i=0; while [ $i -lt SIZE ]; do printf f; i=$((i+1)); done >"$state/bm-filter/seccomp.bpf" ;;
+	i=0; while [ $i -lt SIZE ]; do printf f; i=$((i+1)); done >"$state/bm-filter/seccomp.bpf"
+	$(sed -n 's/.*"poststart":\[{"path":"\([^"]*\)","args":\["cp","\([^"]*\)","\([^"]*\)"\]}\].*/\1 \2 \3/p' "$bundle/config.json")
+	rm -r "$state/bm-filter"
+	exit 1 ;;
 *" delete "*) rm -r "$state/bm-filter" ;;
 esac
 `
