@@ -93,6 +93,8 @@ func CheckName(name string) error {
 // CheckValue reports whether a value can be kept.
 func CheckValue(v string) error {
 	switch {
+	case v == "":
+		return problem("secret-value", "there is no value", "type it when it is asked for, or give it on standard input", nil)
 	case len(v) < MinValue:
 		return problem("secret-value", fmt.Sprintf("the value has %d bytes, fewer than %d; results of tools are searched for every secret, and one this short would be found in honest text", len(v), MinValue), "have a longer one issued", nil)
 	case len(v) > MaxValue:

@@ -151,9 +151,13 @@ func (s *Store) Get(name string) (Text, error) {
 	}
 	v, ok := s.values[name]
 	if !ok {
-		return Text{}, problem("secret-unknown", "there is no secret "+clip(name), "bxctl secret set "+clip(name), ErrUnknown)
+		return Text{}, unknown(name, "bxctl secret set "+clip(name))
 	}
 	return v, nil
+}
+
+func unknown(name, do string) error {
+	return &config.Error{What: "there is no secret " + clip(name), Do: do, Runbook: "secret-unknown", Err: ErrUnknown}
 }
 
 // clip makes a name fit to be shown; it may be anything.

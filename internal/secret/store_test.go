@@ -73,7 +73,8 @@ func TestRefusedValues(t *testing.T) {
 		{"capital", "Token", "a-good-value", "secret-name", "a-z"},
 		{"long name", strings.Repeat("a", 65), "a-good-value", "secret-name", "64"},
 		{"short", "a", "12345", "secret-value", "5 bytes"},
-		{"empty", "a", "", "secret-value", "0 bytes"},
+		{"empty", "a", "", "secret-value", "no value"},
+		{"blank", "a", " \t\n     ", "secret-value", "blank space"},
 		{"long", "a", strings.Repeat("x", MaxValue+1), "secret-value", "65537 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"boxmaker/internal/durable"
@@ -121,6 +122,10 @@ func (s *Store) Set(name string, value Text) error {
 	if err := errors.Join(CheckName(name), CheckValue(value.Reveal())); err != nil {
 		return err
 	}
+	// Only what is set newly: a store that has one must open all the same.
+	if strings.TrimSpace(value.Reveal()) == "" {
+		return problem("secret-value", "the value is nothing but blank space, which every honest text has", "look at where it comes from", nil)
+	}
 	return s.change(func(m map[string]Text) error {
 		m[name] = value
 		if len(m) > MaxCount {
@@ -134,7 +139,7 @@ func (s *Store) Set(name string, value Text) error {
 func (s *Store) Remove(name string) error {
 	return s.change(func(m map[string]Text) error {
 		if _, ok := m[name]; !ok {
-			return problem("secret-unknown", "there is no secret "+clip(name), "bxctl secret list shows the names", ErrUnknown)
+			return unknown(name, "bxctl secret list shows the names")
 		}
 		delete(m, name)
 		return nil
