@@ -169,6 +169,9 @@ func act(do string, a []string) {
 		say("dial "+a[0], errno(err))
 		if err == nil {
 			fmt.Fprintln(c, "dialled "+a[0])
+			// What passes it on ends with us: it gets a moment, for nobody answers.
+			_ = c.SetReadDeadline(time.Now().Add(time.Second))
+			_, _ = c.Read(make([]byte, 1))
 			c.Close()
 		}
 	case "pair": // a pair's end is sent to another address
