@@ -11,9 +11,12 @@ import (
 // of them was cut, and what stands behind the second one too. A value that lies
 // across such a place is found by what is left of it.
 const (
-	cutNote = "\n[cut here: "
-	gapNote = "\n[… "
-	gapEnd  = " …]\n"
+	cutNote  = "\n[cut here: "
+	gapNote  = "\n[… "
+	gapEnd   = " …]\n"
+	pageNote = "\n[lines " // of a file that goes on
+	lineEnd  = "…\n"       // a part of a long line
+	lineGap  = ": …"
 )
 
 // cuts are the places of a raw text at which something is missing behind, and
@@ -23,7 +26,7 @@ type cuts struct{ ends, begins []int }
 // cutsOf reads the notes. The text itself may have one without a meaning, which
 // does no harm.
 func cutsOf(text string) (c cuts) {
-	for _, note := range []string{cutNote, gapNote} {
+	for _, note := range []string{cutNote, gapNote, pageNote, lineEnd, lineGap} {
 		for from := 0; ; {
 			i := strings.Index(text[from:], note)
 			if i < 0 {
@@ -31,6 +34,9 @@ func cutsOf(text string) (c cuts) {
 			}
 			c.ends = append(c.ends, from+i)
 			from += i + len(note)
+			if note == lineGap {
+				c.begins = append(c.begins, from)
+			}
 			if note != gapNote {
 				continue
 			}
@@ -40,6 +46,7 @@ func cutsOf(text string) (c cuts) {
 		}
 	}
 	slices.Sort(c.ends)
+	slices.Sort(c.begins)
 	return c
 }
 
@@ -72,14 +79,31 @@ func common(a, b []byte) int {
 	return n
 }
 
+// commonEnd is how many bytes both end with.
+func commonEnd(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[len(a)-1-i] != b[len(b)-1-i] {
+			return i
+		}
+	}
+	return n
+}
+
 // resumed adds the ends of patterns that stand behind a gap.
 func (x *index) resumed(v view, begins []int, hits []hit) []hit {
 	for _, at := range begins {
 		best, name := 0, ""
+		first := v.text[at:min(at+window, len(v.text))]
 		for _, all := range x.by {
 			for _, p := range all {
-				for n := len(p.text) - 1; n >= max(window, best); n-- {
-					if bytes.HasPrefix(v.text[at:], p.text[len(p.text)-n:]) {
+				for from := 1; p.before == nil && len(p.text)-from >= max(len(first), window); from++ {
+					i := bytes.Index(p.text[from:], first) // no text can have so many gaps that it takes long
+					if i < 0 {
+						break
+					}
+					from += i
+					if n := len(p.text) - from; n >= max(window, best) && bytes.HasPrefix(v.text[at:], p.text[from:]) {
 						if n > best || p.name < name {
 							best, name = n, p.name
 						}

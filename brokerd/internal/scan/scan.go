@@ -5,8 +5,8 @@
 // every alignment, hex of either case, percent and JSON escapes, references of
 // HTML, reversed, and all of these with white space put in by wrapping; a value
 // that is cut at the end of the text too, or where a tool says that it left
-// something out, and elsewhere by its first 16 bytes. Values over 64 bytes are
-// found in pieces of 32, so that a part of a long key is found as well.
+// something out, and elsewhere by its first 16 bytes or its last. Values over 64
+// bytes are found in pieces of 32, so that a part of a long key is found as well.
 //
 // It is a net for accidents and simple tricks. A tool that holds a value and is
 // in an attacker's hands can encode it in ways that nobody looks for; a grant
@@ -34,7 +34,8 @@ const (
 type pattern struct {
 	name        string
 	text        []byte
-	left, right bool // the neighbour carries some bits of the value (base64)
+	left, right bool   // the neighbour carries some bits of the value (base64)
+	before      []byte // of an end that is looked for by itself: what stands in front of it in the whole
 }
 
 // An index finds patterns by their first bytes. bits is a filter in front of
@@ -107,7 +108,17 @@ func (s *Scanner) add(name string, v []byte) {
 	s.hex.add(pattern{name: name, text: []byte(hex.EncodeToString(v))})
 }
 
+// add adds a pattern, and its end by itself: whoever reads a file chooses where a
+// result begins.
 func (x *index) add(p pattern) {
+	x.put(p)
+	if n := len(p.text) - enough(p); n > 0 {
+		p.before, p.text = p.text[:n], p.text[n:]
+		x.put(p)
+	}
+}
+
+func (x *index) put(p pattern) {
 	if x.by == nil {
 		x.by = map[uint64][]pattern{}
 	}
@@ -155,7 +166,7 @@ func (x *index) find(v view, places cuts, hits []hit) []hit {
 		}
 		if p, to, ok := match(x.by[k], v.text, at, end); ok {
 			p.right = p.right && to < end // what cut it is no neighbour
-			from, to := p.widen(v.text, at, to)
+			from, to := p.widen(v.text, at-commonEnd(v.text[:at], p.before), to)
 			hits = append(hits, hit{v.start(from), v.end(to), p.name})
 		}
 	}
@@ -178,7 +189,7 @@ func match(all []pattern, text []byte, at, end int) (pattern, int, bool) {
 	var best pattern
 	most := 0
 	for _, p := range all {
-		if n := common(text[at:], p.text); n >= enough(p) && n > most {
+		if n := common(text[at:], p.text); p.before == nil && n >= enough(p) && n > most {
 			best, most = p, n
 		}
 	}

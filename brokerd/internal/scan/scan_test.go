@@ -97,6 +97,8 @@ func encodings() map[string]func(string) string {
 		"hex, pairs":            func(s string) string { return wrap(hex.EncodeToString([]byte(s)), 4, " ") },
 		"percent":               url.PathEscape,
 		"percent, form":         url.QueryEscape,
+		"percent, twice":        func(s string) string { return url.QueryEscape(url.QueryEscape(s)) },
+		"percent, all twice":    func(s string) string { return percentAll(percentAll(s, "%%%02x"), "%%%02X") },
 		"percent, all":          func(s string) string { return percentAll(s, "%%%02x") },
 		"json":                  js,
 		"json, all":             unicodeAll,
@@ -234,6 +236,40 @@ func TestWhatIsLeftOfACutValueIsFound(t *testing.T) {
 	} {
 		if got, names := s.Clean(honest); got != honest || names != nil {
 			t.Errorf("%s: %q became %q", name, honest, got)
+		}
+	}
+}
+
+// Whoever reads a file chooses where a result begins, and where it is cut.
+func TestAValueWithoutItsBeginningIsFound(t *testing.T) {
+	const value = "canary-3f9Akz7Q-x+y/0123456789zz"
+	long := strings.Repeat("0a1b2c3d4e", 2) + strings.Repeat("5f6g7h8i9j", 20)
+	s := New(named("token", value, "long", long))
+	for form, encode := range encodings() {
+		if strings.HasPrefix(form, "cut") || strings.HasPrefix(form, "base64 after") || strings.HasPrefix(form, "base64 wrapped") {
+			continue // of some, the first bytes are not the value's
+		}
+		for _, skip := range []int{1, 2, 3, 5, 8} {
+			given := "TOKEN=" + encode(value)[skip:] + " and more text"
+			got, names := s.Clean(given)
+			if !slices.Contains(names, "token") || decodable(got, value[8:]) {
+				t.Errorf("%s, without %d bytes: %q became %q", form, skip, given, got)
+			}
+		}
+	}
+	for from := range len(long) - 16 {
+		if got, _ := s.Clean(long[from:] + " and more"); strings.Contains(got, long[from:from+16]) {
+			t.Errorf("of a long one, from byte %d on: %q", from, got)
+		}
+	}
+	for name, c := range map[string]struct{ in, want string }{
+		"a page's end":             {"see canary-3f\n[lines 1-1 of 3; line 1 goes on]", "see [secret token]\n[lines 1-1 of 3; line 1 goes on]"},
+		"the end of a part":        {"/a:1: …words canary-3f…\n", "/a:1: …words [secret token]…\n"},
+		"the beginning of a part":  {"/a:1: …6789zz words…\n", "/a:1: …[secret token] words…\n"},
+		"a part of something else": {"/a:1: …789zz words…\n", "/a:1: …789zz words…\n"},
+	} {
+		if got, _ := s.Clean(c.in); got != c.want {
+			t.Errorf("%s: %q became %q, want %q", name, c.in, got, c.want)
 		}
 	}
 }

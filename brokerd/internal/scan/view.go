@@ -77,6 +77,9 @@ func views(raw view) []view {
 	}
 	if percent.at != nil {
 		all = append(all, percent)
+		if twice := unpercent(percent); len(twice.text) != len(percent.text) { // an address in an address
+			all = append(all, twice)
+		}
 	}
 	if slashes.at != nil && percent.at != nil {
 		all = append(all, unpercent(slashes))
