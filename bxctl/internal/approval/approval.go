@@ -58,7 +58,7 @@ func Folded(a *proto.Approval, o Options) bool { return render(a, o).folded }
 func render(a *proto.Approval, o Options) *page {
 	o.Width = max(o.Width, minWidth)
 	p := &page{Options: o}
-	p.rule("┌─ ", word(a.Tool)+" wants your approval · code "+word(a.Code)+" ")
+	p.rule("┌─ ", p.title(a))
 	if a.Untrusted {
 		p.ours("!", "This session has seen untrusted text, such as a web page or a file of others. The model may be doing what that text says, and not what you want.", o.Screen.Warn)
 	}
@@ -77,9 +77,24 @@ func render(a *proto.Approval, o Options) *page {
 	}
 	p.ours("asked", p.when(a.Asked)+" in session "+word(a.Session), plain)
 	p.ours("expires", p.expiry(a.Expires), plain)
+	if term.Columns(o.Hint) > p.ruleRoom() { // the codes in it must stay whole
+		p.ours("answer", o.Hint, plain)
+		o.Hint = ""
+	}
 	p.rule("└─ ", o.Hint)
 	return p
 }
+
+// title is the first line; what gets shorter in a narrow one is not the code.
+func (p *page) title(a *proto.Approval) string {
+	name, rest := word(a.Tool), " wants your approval · code "+word(a.Code)+" "
+	if term.Columns(name+rest) > p.ruleRoom() {
+		rest = " asks · code " + word(a.Code) + " "
+	}
+	return term.Clip(name, max(p.ruleRoom()-term.Columns(rest), 4)) + rest
+}
+
+func (p *page) ruleRoom() int { return p.Width - 6 }
 
 func (p *page) room() int { return p.Width - textAt - spare }
 
@@ -103,7 +118,7 @@ func (p *page) rule(corner, s string) {
 		p.out = append(p.out, p.Screen.Dim(strings.TrimRight(corner, " ")+strings.Repeat("─", max(p.Width-2, 10))))
 		return
 	}
-	s = term.Clip(s, p.Width-6)
+	s = term.Clip(s, p.ruleRoom())
 	rest := max(p.Width-1-3-term.Columns(s), 0)
 	if corner[:3] == "└" {
 		rest = 0

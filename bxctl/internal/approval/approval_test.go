@@ -125,6 +125,24 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The code is what the owner answers with: it is whole in the first line and in
+// the last words, however narrow the screen is.
+func TestTheCodeIsWhole(t *testing.T) {
+	for _, width := range []int{minWidth, 50, 60, 80} {
+		for _, tool := range []string{"run", "search_files", strings.Repeat("long-", 12)} {
+			a := call(tool)
+			a.Code = "E8VN38"
+			o := options(width)
+			o.Hint = "Ctrl-X answers it, or /approve E8VN38, /deny E8VN38"
+			lines := Lines(a, o)
+			check(t, tool, lines, width)
+			if all := strings.Join(lines[1:], " "); !strings.Contains(lines[0], " code E8VN38 ") || strings.Count(all, "E8VN38") != 2 || !strings.Contains(all, "/deny") {
+				t.Errorf("%s at %d: the code is cut:\n%s", tool, width, strings.Join(lines, "\n"))
+			}
+		}
+	}
+}
+
 var (
 	ourLine  = regexp.MustCompile(`^│ .{8} {3}\S.*$`)
 	textLine = regexp.MustCompile(`^│ .{8} ┆[ »].*$`)
