@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/proto"
 
 	tea "charm.land/bubbletea/v2"
@@ -277,4 +278,26 @@ func TestNoAnswerByAccident(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A row that is wider than the screen is painted over its own last column.
+func TestNoRowIsWiderThanTheScreen(t *testing.T) {
+	for _, width := range []int{40, 46, 60} {
+		r := newRig(width, false)
+		a := runs()
+		asks(r, a)
+		r.later(2 * time.Second)
+		r.press("ctrl+x")
+		r.typed("D")
+		r.do(Decided{Approval: a.Approval, Got: &proto.Answered{Approval: "id2", Verdict: proto.VerdictDenied, By: "somebody-with-a-long-name (uid 1000)", Channel: "chat", First: true}})
+		r.events(1, &proto.Result{Call: a.Approval.Call, Outcome: proto.CallDenied, Code: proto.CodeDeniedByOwner, Class: proto.ClassPrivate, Bytes: 80, MS: 1300})
+		for _, l := range append(r.done, r.live...) {
+			if term.Columns(l) > width {
+				t.Errorf("%d columns in %d: %q", term.Columns(l), width, l)
+			}
+		}
+		if !strings.Contains(strings.Join(r.done, "\n"), "→ denied (denied-by-") {
+			t.Errorf("at %d it is not told how the call ended:\n%s", width, strings.Join(r.done, "\n"))
+		}
+	}
 }

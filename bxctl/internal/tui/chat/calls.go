@@ -97,5 +97,7 @@ func (m *Model) callRow(head, end string, o proto.CallOutcome) {
 	if o != proto.CallOK {
 		mark, paint = "✗ ", m.sc.Warn
 	}
-	m.say(paint(term.Clip(mark+head, max(m.room()-term.Columns(end), 20)) + end))
+	name, _, _ := strings.Cut(mark+head+" {", " {") // how it ended matters more than with what
+	head = term.Clip(mark+head, max(m.room()-term.Columns(end), term.Columns(name)))
+	m.say(paint(term.Clip(head+end, m.room())))
 }
