@@ -222,6 +222,9 @@ func TestExplain(t *testing.T) {
 	if err != nil || got.Code != "invalid-arguments" || !strings.HasPrefix(got.Why, "invalid-arguments: ") || got.Verdict != "deny" {
 		t.Error(got, err)
 	}
+	if l := Explained(got, term.Plain(&strings.Builder{})); !strings.HasSuffix(l[len(l)-1], "refused before any grant is looked at") {
+		t.Errorf("there is a grant for the tool, and it says %q", l)
+	}
 	if _, err := Explain(set, "none", `{}`, proto.ClassPrivate, false, now()); !errors.Is(err, ErrTool) {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/grant"
+	"boxmaker/internal/proto"
 )
 
 // Table shows grants as aligned rows under a heading.
@@ -105,7 +106,11 @@ func Explained(e Explanation, s term.Screen) []string {
 		}
 		lines = append(lines, "  "+mark+" "+term.Line(st.Grant)+": "+term.Line(st.Why))
 	}
-	if len(e.Steps) == 0 {
+	switch {
+	case len(e.Steps) > 0:
+	case e.Code == string(proto.CodeInvalidArguments):
+		lines = append(lines, s.Dim("  such a call is refused before any grant is looked at"))
+	default:
 		lines = append(lines, s.Dim("  no grant is for this tool"))
 	}
 	return lines
