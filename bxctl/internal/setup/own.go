@@ -75,15 +75,31 @@ func give(root *os.Root, path string, seen fs.FileInfo, uid uint32) error {
 }
 
 // ownGrants lets a group read, and take part in what is made later, and adds no
-// other right.
+// other right. What is no grant because others could write it, or the folder, or
+// because it is another user's, stays so: it is the owner's to look at first.
 func ownGrants(dir string, gid uint32) error {
+	const othersWrite = 0o022
+	folder, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || folder.Mode().Perm()&othersWrite != 0 {
+		return err
+	}
+	owner, ok := folder.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
 	return each(dir, func(root *os.Root, path string, info fs.FileInfo) error {
 		want := info.Mode().Perm()&0o700 | 0o040
 		if info.IsDir() {
 			want = info.Mode().Perm()&0o700 | 0o050 | fs.ModeSetgid
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || st.Uid == 0 && st.Gid == gid && info.Mode()&(fs.ModePerm|fs.ModeSetgid) == want {
+		if !ok || info.Mode().Perm()&othersWrite != 0 || st.Uid != 0 && st.Uid != owner.Uid {
+			return nil
+		}
+		if st.Uid == 0 && st.Gid == gid && info.Mode()&(fs.ModePerm|fs.ModeSetgid) == want {
 			return nil
 		}
 		if err := root.Lchown(path, 0, int(gid)); err != nil {

@@ -1,11 +1,15 @@
 package setup
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Files become a role's, but no file that a link leads to.
@@ -48,7 +52,7 @@ func TestOwn(t *testing.T) {
 		l.Audit: {62105, 62105, 0o700}, l.Audit + "/2026-01.jsonl": {62105, 62105, 0o600}, l.Broker + "/x": {62105, 62105, 0o600},
 		l.Secrets + "/brokerd.age": {62105, 62105, 0o600}, l.Keys: {62105, 62105, 0o700}, l.Keys + "/brokerd.key": {62105, 62105, 0o600},
 		l.Workspace: {62109, 62109, 0o700}, l.Workspace + "/note.md": {62109, 62109, 0o644}, l.Workspace + "/welcome.md": {62109, 62109, 0o600},
-		l.Grants: {0, 62105, 0o750 | fs.ModeSetgid}, l.Grants + "/10-open.toml": {0, 62105, 0o640}, l.Grants + "/10-closed.toml": {0, 62105, 0o640},
+		l.Grants: {0, 62105, 0o750 | fs.ModeSetgid}, l.Grants + "/10-open.toml": {0, 62105, 0o666}, l.Grants + "/10-closed.toml": {0, 62105, 0o640},
 		l.Grants + "/50-workspace-read.toml": {0, 62105, 0o640},
 	} {
 		st, err := os.Stat(path)
@@ -60,6 +64,43 @@ func TestOwn(t *testing.T) {
 		if sys.Uid != want.uid || sys.Gid != want.gid || st.Mode()&(fs.ModePerm|fs.ModeSetgid) != want.mode {
 			t.Errorf("%s: uid %d, gid %d, mode %v; want %+v", path, sys.Uid, sys.Gid, st.Mode(), want)
 		}
+	}
+}
+
+// What others could write is refused as a grant. It does not become the owner's
+// word because Boxmaker is started again.
+func TestOwnGrantsLaundersNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := t.TempDir()
+	for name, mode := range map[string]fs.FileMode{"10-all.toml": 0o646, "20-group.toml": 0o660, "30-foreign.toml": 0o644, "40-ours.toml": 0o600} {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), nil, 0o600), os.Chmod(filepath.Join(dir, name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(dir, 0o777), os.Chown(filepath.Join(dir, "30-foreign.toml"), 65534, 65534), ownGrants(dir, 62105)); err != nil {
+		t.Fatal(err)
+	}
+	modes := func() (out []string) {
+		for _, name := range []string{"", "10-all.toml", "20-group.toml", "30-foreign.toml", "40-ours.toml"} {
+			st, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sys := st.Sys().(*syscall.Stat_t)
+			out = append(out, fmt.Sprintf("%d:%d %o", sys.Uid, sys.Gid, st.Mode().Perm()))
+		}
+		return out
+	}
+	if d := cmp.Diff([]string{"0:0 777", "0:0 646", "0:0 660", "65534:65534 644", "0:0 600"}, modes()); d != "" {
+		t.Errorf("a folder in which everybody writes: %s", d)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o700), ownGrants(dir, 62105)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"0:62105 750", "0:0 646", "0:0 660", "65534:65534 644", "0:62105 640"}, modes()); d != "" {
+		t.Errorf("the owner's folder: %s", d)
 	}
 }
 
