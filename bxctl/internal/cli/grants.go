@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"boxmaker/bxctl/internal/fault"
+	"boxmaker/bxctl/internal/reach"
 	"boxmaker/bxctl/internal/rights"
+	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 func (a *app) grants() *cobra.Command {
@@ -48,7 +51,25 @@ func (a *app) grantSet() (grant.Set, error) {
 	case err != nil:
 		return set, &fault.Fault{What: "the grants can't be read", Err: err, Key: "grant-folder"}
 	}
+	for _, p := range a.unread() {
+		if p.Warning {
+			set.Warnings = append(set.Warnings, p)
+			continue
+		}
+		set.Broken = append(slices.DeleteFunc(set.Broken, func(o grant.Problem) bool { return o.File == p.File }), p)
+		set.Grants = slices.DeleteFunc(set.Grants, func(g *grant.Grant) bool { return g.ID == p.File })
+	}
 	return set, nil
+}
+
+// unread names what brokerd does not read. Root reads what brokerd may not.
+func (a *app) unread() []grant.Problem {
+	s, _, err := setup.Load(a.layout)
+	if os.Geteuid() != 0 || err != nil {
+		return rights.Unread(a.layout.Grants, 0, nil)
+	}
+	uid := s.UID("brokerd")
+	return rights.Unread(a.layout.Grants, uid, func(path string) error { return reach.MayUse(path, uid, unix.R_OK) })
 }
 
 // findings gives what there is to say about the files in the folder.

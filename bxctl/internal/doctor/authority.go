@@ -13,6 +13,7 @@ import (
 	"boxmaker/bxctl/internal/owner"
 	"boxmaker/bxctl/internal/reach"
 	"boxmaker/bxctl/internal/report"
+	owners "boxmaker/bxctl/internal/rights"
 	"boxmaker/bxctl/internal/setup"
 	"boxmaker/bxctl/internal/term"
 	"boxmaker/internal/config"
@@ -75,7 +76,9 @@ func grants(x *exam) {
 		x.add(Finding{Looked: x.Layout.Grants, Verdict: Fail, Detail: term.Line(text), Mend: "bxctl grants check says more", Runbook: key})
 		return
 	}
-	for _, p := range set.Problems(x.Now()) {
+	may := func(path string) error { return x.mayUse(path, x.uidOf("brokerd"), unix.R_OK) }
+	problems := append(set.Problems(x.Now()), owners.Unread(x.Layout.Grants, x.uidOf("brokerd"), may)...)
+	for _, p := range problems {
 		v, at := Fail, filepath.Join(x.Layout.Grants, p.File)
 		if p.Warning {
 			v = Warn
@@ -85,7 +88,7 @@ func grants(x *exam) {
 		}
 		x.add(Finding{Looked: at, Verdict: v, Detail: term.Line(p.What), Mend: term.Line(p.Do), Runbook: p.Runbook})
 	}
-	if len(set.Problems(x.Now())) == 0 {
+	if len(problems) == 0 {
 		x.ok(x.Layout.Grants, "%d grants, each of them understood", len(set.Grants))
 	}
 }

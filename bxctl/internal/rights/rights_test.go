@@ -3,6 +3,7 @@ package rights
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -374,5 +375,38 @@ func TestFile(t *testing.T) {
 	f := Finding{Path: "/g/x.toml", Problem: grant.Problem{Line: 3, What: "a", Do: "b", Runbook: "c"}}
 	if f.Line() != "/g/x.toml:3: a; b (see runbook: c)" {
 		t.Error(f.Line())
+	}
+}
+
+// A file that brokerd does not read grants nothing, and denies nothing: the
+// owner is told of it, but not of what was turned off on purpose.
+func TestUnread(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"10-a.toml", "20-closed.toml", "30-b.TOML", "40-c.toml.txt", "50-d.toml.off", "60-e.toml~", ".70-f.TOML", "README"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	may := func(path string) error {
+		if filepath.Base(path) == "20-closed.toml" {
+			return os.ErrPermission
+		}
+		return nil
+	}
+	names := func(all []grant.Problem) (out []string) {
+		for _, p := range all {
+			out = append(out, fmt.Sprint(p.File, " ", p.Warning))
+		}
+		return out
+	}
+	if d := cmp.Diff([]string{"20-closed.toml false", "30-b.TOML true", "40-c.toml.txt true"}, names(Unread(dir, 62105, may))); d != "" {
+		t.Error(d)
+	}
+	rest := []string{"30-b.TOML true", "40-c.toml.txt true"}
+	if d := cmp.Diff(rest, names(Unread(dir, 0, nil))); d != "" {
+		t.Errorf("of an ordinary user: %s", d)
+	}
+	if d := cmp.Diff(rest, names(Unread(dir, 0, func(string) error { return os.ErrPermission }))); d != "" {
+		t.Errorf("where the folder is out of reach, each file is blamed: %s", d)
 	}
 }
