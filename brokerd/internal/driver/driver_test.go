@@ -151,6 +151,27 @@ func TestAnApprovedCallRuns(t *testing.T) {
 	}
 }
 
+// A program has its whole grant, whatever its arguments name: the owner is told
+// what it could change, and not only in which folder it starts.
+func TestAProgramIsAskedForWithItsWholeGrant(t *testing.T) {
+	for _, c := range []struct{ name, tool, args string }{
+		{"run", "run", `{"argv":["ls"]}`},
+		{"run in a folder", "run", `{"argv":["ls"],"dir":"/data/x"}`},
+		{"shell in a folder", "shell", `{"command":"ls","dir":"/data/x"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := setUp(t)
+			w.grant("30-"+c.tool+".toml", "tool = \""+c.tool+"\"\nmode = \"ask\"\n[paths]\nread = [\"/other\"]\nwrite = [\"/data\"]\n[userland]\nkind = \"usr\"\n")
+			a, done := w.ask(&proto.Call{ID: "s/1/1/0", Session: "s", Tool: c.tool, Args: c.args})
+			if !cmp.Equal(a.Write, []string{"/data"}) || !cmp.Equal(a.Read, []string{"/other"}) {
+				t.Errorf("shown to read %q and to write %q", a.Read, a.Write)
+			}
+			w.answer(a, proto.VerdictDenied)
+			<-done
+		})
+	}
+}
+
 func TestApprovalsThatLetNothingRun(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

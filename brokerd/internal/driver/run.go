@@ -15,6 +15,7 @@ import (
 	"boxmaker/internal/grant"
 	"boxmaker/internal/proto"
 	"boxmaker/internal/secret"
+	"boxmaker/internal/tool"
 )
 
 // place waits for one of the places for containers.
@@ -186,7 +187,7 @@ func (d *Driver) question(e *entry) proto.Approval {
 		Read: list(r.Call.Reads()), Write: list(r.Call.Writes()), Hosts: list(r.Call.Hosts()), Secrets: list(nil),
 		Class: r.Grant.ResultClass, Taint: r.Taint, Untrusted: r.Untrusted, Grant: r.Grant.ID, Reason: r.Grant.Reason,
 	}
-	if len(a.Read)+len(a.Write) == 0 { // a program sees all of its grant
+	if name := r.Call.Tool.Name; name == tool.NameRun || name == tool.NameShell { // a program has all of its grant, wherever it starts
 		a.Read, a.Write = list(r.Grant.Paths.Read), list(r.Grant.Paths.Write)
 	}
 	for _, h := range r.Hosts { // a redirect may lead to each of them
