@@ -79,6 +79,7 @@ func profileOf(t *testing.T, door bool) {
 		"io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "open_by_handle_at", "name_to_handle_at", "kexec_load", "kexec_file_load",
 		"init_module", "finit_module", "delete_module", "swapon", "swapoff", "reboot", "syslog", "personality", "socket", "socketpair", "settimeofday", "clock_settime",
 		"adjtimex", "quotactl", "acct", "iopl", "ioperm", "lookup_dcookie", "fanotify_init", "modify_ldt",
+		"inotify_init", "inotify_init1", "inotify_add_watch", "fcntl",
 		"chmod", "fchmod", "fchmodat", "fchmodat2", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "open", "openat", "openat2",
 	} {
 		if allowed[n] > 0 {

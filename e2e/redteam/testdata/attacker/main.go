@@ -13,6 +13,8 @@
 //	attacker eat KIND MEBIBYTES          heap, tmpfs, shm, memfd or cache
 //	attacker memfd                       executes a program that is in memory only
 //	attacker signals                     every signal to process 1, and to all
+//	attacker watch PATH MARK END         what others do to PATH, from MARK on until END is there
+//	attacker hold FILE FOLDER            leases and signals
 //	attacker leave HOW MARK FILE         leaves a process that writes to FILE; HOW: orphan, daemon, deaf, pipes, many
 package main
 
@@ -64,6 +66,10 @@ func main() {
 		memfd()
 	case "signals":
 		signals()
+	case "watch":
+		watch(a[1], a[2], a[3])
+	case "hold":
+		hold(a[1], a[2])
 	case "leave":
 		leave(a[1], a[2], a[3])
 	default:
