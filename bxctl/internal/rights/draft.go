@@ -51,6 +51,7 @@ func (d Draft) Text() string {
 		p("# max_taint = \"private\"        # it holds for sessions that have seen nothing above this\n# result_class = \"private\"     # what comes back counts as public, private or secret\n# untrusted = true             # and as text that somebody else may have written\n")
 	}
 	d.places(&b)
+	d.secrets(&b)
 	d.limits(&b)
 	return b.String()
 }
@@ -79,6 +80,19 @@ func (d Draft) places(b *strings.Builder) {
 	}
 }
 
+func (d Draft) secrets(b *strings.Builder) {
+	switch {
+	case d.Mode == grant.Deny:
+	case d.Tool == tool.NameRun || d.Tool == tool.NameShell:
+		b.WriteString("\n# [secrets]                    # the program gets each as a file descriptor\n# names = [\"api-token\"]        # bxctl secret set api-token\n")
+	case d.Tool == tool.NameHTTPFetch:
+		b.WriteString("\n# [args.method]\n# one_of = [\"GET\"]             # no POST\n")
+		if len(d.Hosts) > 0 && !strings.HasPrefix(d.Hosts[0], "*") {
+			fmt.Fprintf(b, "\n# [[secrets.inject]]           # added to https requests; the tool never sees it\n# name = \"api-token\"           # bxctl secret set api-token\n# host = %s\n# header = \"Authorization\"\n# prefix = \"Bearer \"\n", quote(d.Hosts[0]))
+		}
+	}
+}
+
 func (d Draft) limits(b *strings.Builder) {
 	if d.Mode == grant.Deny {
 		return
@@ -88,7 +102,7 @@ func (d Draft) limits(b *strings.Builder) {
 	} else {
 		b.WriteString("\n# [limits]\n# calls_per_hour = 60\n")
 	}
-	b.WriteString("# time = \"30s\"\n# memory = \"256MiB\"            # a call is refused where this machine can't limit it\n# output = \"64KiB\"\n")
+	b.WriteString("# time = \"30s\"\n# memory = \"256MiB\"            # a call is refused where this machine can't limit it\n# output = \"64KiB\"\n# pids = 64                    # the same\n")
 }
 
 // Name proposes a file name that says what the grant is about.

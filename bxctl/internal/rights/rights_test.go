@@ -144,8 +144,16 @@ func TestCommentsInADraftAreRight(t *testing.T) {
 				lines[i] = rest
 			}
 		}
-		if g, bad := grant.Parse("x.toml", []byte(strings.Join(lines, "\n")), nil); g == nil {
+		g, bad := grant.Parse("x.toml", []byte(strings.Join(lines, "\n")), nil)
+		if g == nil {
 			t.Errorf("%+v\n%s", bad, strings.Join(lines, "\n"))
+			continue
+		}
+		if secrets := len(g.Secrets.Names) + len(g.Secrets.Inject); g.Mode != grant.Deny && (secrets > 0) != (d.Tool == "run" || d.Tool == "shell" || d.Tool == "http_fetch") {
+			t.Errorf("%s: the comments show %d secrets", d.Tool, secrets)
+		}
+		if g.Mode != grant.Deny && g.Limits.PIDs == 0 {
+			t.Errorf("%s: the comments show no limit of processes", d.Tool)
 		}
 	}
 }
