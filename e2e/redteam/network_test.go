@@ -36,6 +36,7 @@ func onTheStreet() []streetFamily {
 		{"doors of other calls", otherDoors},
 		{"floods and slowness over the network", networkFloods},
 		{"injected secrets", injected},
+		{"strange answers of servers", strangeAnswers},
 		{"taint and the way out", taintedOut},
 	}
 }
@@ -46,7 +47,7 @@ const tokenCanary = "canary-injected-77d1c2b04e"
 // publicHosts is what programs may reach on the street.
 var publicHosts = []string{ //nolint:gochecknoglobals // a table
 	"public.example:80", "public.example:443", "public6.example:80", "*.wild.example:80", "mixed.example:80", "mixed6.example:80", "intranet.example:80",
-	"nas.example:80", "nasmeta.example:80", "naszero.example:80", "gone.example:80", "*.nip.example:80", "rebind.example:80", "rebind2.example:80", "93.184.216.34:80", "other.example:443",
+	"nas.example:80", "nasmeta.example:80", "naszero.example:80", "gone.example:80", "*.odd.example:80", "*.nip.example:80", "rebind.example:80", "rebind2.example:80", "93.184.216.34:80", "other.example:443",
 	"10.0.0.1:80", "127.0.0.1:80", "169.254.169.254:80", "[::1]:80", "192.168.0.2:80",
 }
 

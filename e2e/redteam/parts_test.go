@@ -76,11 +76,14 @@ func partRows() (rows []attempt) {
 // changingRows: the owner changes a secret that a program was given.
 func changingRows() (rows []attempt) {
 	for name, change := range map[string]func(r *rig){
-		"changed":      func(r *rig) { r.Must(newSecret+"\n", "secret", "set", "other") },
-		"set anew":     func(r *rig) { r.Must(newSecret+"\n", "secret", "set", "other") },
-		"removed":      func(r *rig) { r.Must("", "secret", "rm", "other") },
-		"set to less":  func(r *rig) { r.Must("short-one\n", "secret", "set", "other") },
-		"set and back": func(r *rig) { r.Must(newSecret+"\n", "secret", "set", "other"); r.Must(otherSecret+"\n", "secret", "set", "other") },
+		"changed":     func(r *rig) { r.Must(newSecret+"\n", "secret", "set", "other") },
+		"set anew":    func(r *rig) { r.Must(newSecret+"\n", "secret", "set", "other") },
+		"removed":     func(r *rig) { r.Must("", "secret", "rm", "other") },
+		"set to less": func(r *rig) { r.Must("short-one\n", "secret", "set", "other") },
+		"set and back": func(r *rig) {
+			r.Must(newSecret+"\n", "secret", "set", "other")
+			r.Must(otherSecret+"\n", "secret", "set", "other")
+		},
 	} {
 		rows = append(rows, act("it is "+name+" while a program holds it", func(r *rig) {
 			r.Must(otherSecret+"\n", "secret", "set", "other")

@@ -26,13 +26,15 @@ type Zone func(name string, n int) []netip.Addr
 type Server struct {
 	Addr string // ip:port
 
-	zone Zone
-	mu   sync.Mutex // guards what follows
-	asks []string   // "name A" and "name AAAA", in order
+	zone  Zone
+	twist []func(*dnsmessage.Message)
+	mu    sync.Mutex // guards what follows
+	asks  []string   // "name A" and "name AAAA", in order
 }
 
-// Start serves zone at 127.0.0.1 until the test ends.
-func Start(t testing.TB, zone Zone) *Server {
+// Start serves zone at 127.0.0.1 until the test ends. Each twist may change a reply
+// before it is sent.
+func Start(t testing.TB, zone Zone, twist ...func(*dnsmessage.Message)) *Server {
 	t.Helper()
 	var udp net.PacketConn
 	var tcp net.Listener
@@ -51,7 +53,7 @@ func Start(t testing.TB, zone Zone) *Server {
 	if udp == nil {
 		t.Fatal("no port for a name server")
 	}
-	s := &Server{Addr: tcp.Addr().String(), zone: zone}
+	s := &Server{Addr: tcp.Addr().String(), zone: zone, twist: twist}
 	var all sync.WaitGroup
 	all.Go(func() { s.packets(udp) })
 	all.Go(func() { s.streams(tcp) })
@@ -154,6 +156,9 @@ func (s *Server) answer(query []byte, room int) ([]byte, error) {
 		case q.Type == dnsmessage.TypeAAAA && a.Is6():
 			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
 		}
+	}
+	for _, change := range s.twist {
+		change(&reply)
 	}
 	b, err := reply.Pack()
 	if err == nil && len(b) > room {
