@@ -96,7 +96,7 @@ func (a *app) answer(v proto.Verdict) *cobra.Command {
 		Long: `Shows the call in full, and answers it. An answer holds for exactly the call that was
 shown, once. If somebody answered before, that answer holds, and is told; the exit code
 is 1 if it was another one.`,
-		Example: "  bxctl " + verb + " k7q2",
+		Example: "  bxctl " + verb + " KTNHRT",
 	}
 	if v == proto.VerdictApproved {
 		c.Flags().BoolVar(&yes, "yes", false, "do not ask once more")

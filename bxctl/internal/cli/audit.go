@@ -171,6 +171,14 @@ func (a *app) showAudit(ctx context.Context, q audit.Query, follow bool, text fu
 		poll = t.C
 	}
 	shown := 0
+	one := "" // what was named, and not only looked for
+	switch {
+	case q.Last != audit.All || follow:
+	case q.Number >= 0:
+		one = strconv.FormatInt(q.Number, 10)
+	case q.Call != "":
+		one = "of " + q.Call
+	}
 	var broken error // standard output
 	err := audit.At(a.layout).Each(ctx, q, poll, func(e audit.Entry) error {
 		shown++
@@ -182,6 +190,8 @@ func (a *app) showAudit(ctx context.Context, q audit.Query, follow bool, text fu
 		return nil // head and less have seen enough
 	case err != nil:
 		return interruptible(err)
+	case shown == 0 && one != "":
+		return usage(fmt.Errorf("there is no record %s", one), "bxctl audit show lists the newest")
 	case shown == 0 && !follow:
 		fmt.Fprintln(a.env.Stderr, a.err.Dim("(no such records)"))
 	}

@@ -72,6 +72,8 @@ func TestAudit(t *testing.T) {
 		{"show --json -n 1", 0, `{"v":1,"n":2,`, ""},
 		{"show --since yesterdayish", 2, "", "no time"},
 		{"show x", 2, "", "neither the number"},
+		{"show 99", 2, "", "there is no record 99"},
+		{"show chat-1/1/9/0", 2, "", "there is no record of chat-1/1/9/0"},
 		{"show 1 2", 2, "", "at most one"},
 		{"tail -n 1", 0, "2  ok ", ""},
 		{"tail x", 2, "", "takes no arguments, not 1"},
