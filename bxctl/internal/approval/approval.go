@@ -19,7 +19,7 @@ import (
 
 // Options say how it is shown.
 type Options struct {
-	Width  int         // columns, at least 40
+	Width  int         // columns, at least MinWidth
 	Screen term.Screen // for its colours only
 	Now    time.Time
 	Fold   string // how a folded part can be seen, such as "Ctrl-T"; empty: nothing is folded
@@ -33,7 +33,10 @@ const (
 	gutterAt   = 2 + labelWidth + 1 // columns before the mark
 	textAt     = gutterAt + 2
 	spare      = 3 // the frame's own marks take two columns in some settings
-	minWidth   = 40
+
+	// MinWidth is the narrowest screen that a call can be shown on. On a narrower
+	// one the ends of its rows are out of sight.
+	MinWidth = 24
 
 	foldHead, foldTail = 10, 4
 	diffHead, diffTail = 28, 6
@@ -56,7 +59,7 @@ func Lines(a *proto.Approval, o Options) []string {
 func Folded(a *proto.Approval, o Options) bool { return render(a, o).folded }
 
 func render(a *proto.Approval, o Options) *page {
-	o.Width = max(o.Width, minWidth)
+	o.Width = max(o.Width, MinWidth)
 	p := &page{Options: o}
 	p.rule("┌─ ", p.title(a))
 	if a.Untrusted {
@@ -90,6 +93,9 @@ func (p *page) title(a *proto.Approval) string {
 	name, rest := word(a.Tool), " wants your approval · code "+word(a.Code)+" "
 	if term.Columns(name+rest) > p.ruleRoom() {
 		rest = " asks · code " + word(a.Code) + " "
+	}
+	if term.Columns(rest)+4 > p.ruleRoom() {
+		rest = " " + word(a.Code) + " "
 	}
 	return term.Clip(name, max(p.ruleRoom()-term.Columns(rest), 4)) + rest
 }

@@ -128,7 +128,7 @@ func TestGolden(t *testing.T) {
 // The code is what the owner answers with: it is whole in the first line and in
 // the last words, however narrow the screen is.
 func TestTheCodeIsWhole(t *testing.T) {
-	for _, width := range []int{minWidth, 50, 60, 80} {
+	for _, width := range []int{MinWidth, 30, 40, 50, 60, 80} {
 		for _, tool := range []string{"run", "search_files", strings.Repeat("long-", 12)} {
 			a := call(tool)
 			a.Code = "E8VN38"
@@ -136,7 +136,7 @@ func TestTheCodeIsWhole(t *testing.T) {
 			o.Hint = "Ctrl-X answers it, or /approve E8VN38, /deny E8VN38"
 			lines := Lines(a, o)
 			check(t, tool, lines, width)
-			if all := strings.Join(lines[1:], " "); !strings.Contains(lines[0], " code E8VN38 ") || strings.Count(all, "E8VN38") != 2 || !strings.Contains(all, "/deny") {
+			if all := strings.Join(lines[1:], " "); !strings.Contains(lines[0], " E8VN38 ") || strings.Count(all, "E8VN38") != 2 || !strings.Contains(all, "/deny") {
 				t.Errorf("%s at %d: the code is cut:\n%s", tool, width, strings.Join(lines, "\n"))
 			}
 		}
@@ -219,7 +219,7 @@ func TestNoLineWithoutGutter(t *testing.T) {
 		a.Read, a.Write, a.Hosts, a.Secrets = many.Draw(t, "read"), many.Draw(t, "write"), many.Draw(t, "hosts"), many.Draw(t, "secrets")
 		a.Grant, a.Reason, a.Diff, a.DiffNote = m.Draw(t, "grant"), m.Draw(t, "reason"), m.Draw(t, "diff"), m.Draw(t, "note")
 		a.Class, a.Taint, a.Untrusted = proto.Class(m.Draw(t, "class")), proto.Class(m.Draw(t, "taint")), rapid.Bool().Draw(t, "untrusted")
-		o := options(rapid.IntRange(40, 200).Draw(t, "width"))
+		o := options(rapid.IntRange(MinWidth, 200).Draw(t, "width"))
 		o.Fold = rapid.SampledFrom([]string{"", "Ctrl-T"}).Draw(t, "fold")
 		lines := Lines(a, o)
 		check(t, "any", lines, o.Width)
@@ -239,7 +239,8 @@ func TestNothingIsLeftOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.StringMatching(`[a-z \n]{0,400}[a-z]`).Draw(t, "v")
 		a := call("shell", "command", v)
-		o := options(rapid.IntRange(40, 120).Draw(t, "width"))
+		a.Grant = "g" // a long one goes on in rows of its own
+		o := options(rapid.IntRange(MinWidth, 120).Draw(t, "width"))
 		var got strings.Builder
 		for _, l := range Lines(a, o) {
 			if rest, ok := strings.CutPrefix(l, "│          ┆ "); ok {

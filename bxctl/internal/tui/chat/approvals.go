@@ -259,12 +259,23 @@ func (m *Model) focusOn() {
 	switch {
 	case k == nil:
 		m.say1("(nothing waits for your approval in this session)")
+	case m.tooNarrow():
 	case m.width < k.width:
 		m.show(k, false) // the terminal broke its rows anew
 	case m.cfg.Now().Sub(k.shown) < guard: // the key was not meant for it
 	default:
 		m.over.focus = k.a.Approval
 	}
+}
+
+// tooNarrow reports, and says, that a call can't be shown whole, so that nobody
+// can answer it here.
+func (m *Model) tooNarrow() bool {
+	if m.width >= approval.MinWidth {
+		return false
+	}
+	m.say1("(make the window wider to see the call: %d columns)", approval.MinWidth)
+	return true
 }
 
 // focusKey takes a key for the approval; false: it was not one, and is for the
@@ -312,6 +323,7 @@ func (m *Model) answerCommand(name, code string) []Effect {
 		m.say1("(no approval with that code waits)")
 	case k.sent:
 		m.say1("(it is being answered)")
+	case m.tooNarrow():
 	case k.shown.IsZero() || m.width < k.width:
 		m.show(k, false)
 		m.say1("(look at it, and answer again)")

@@ -181,6 +181,13 @@ func TestAnswers(t *testing.T) {
 			r.typed("A")
 			r.typed("/approve m3xx\n")
 		}, nil},
+		{"a window that can't show it", func(r *rig) {
+			r.do(tea.WindowSizeMsg{Width: 20, Height: 24})
+			ready(r)
+			r.press("ctrl+x")
+			r.typed("A")
+			r.typed("/approve m3xx\n/approve m3xx\n")
+		}, nil},
 		{"loopd's word alone", func(r *rig) {
 			asked(r, "x")
 			r.events(1, &proto.Asked{Call: "s/1/3/0", Approval: "id2", Expires: "2026-01-02T15:19:05.000Z"})
