@@ -11,7 +11,7 @@ import (
 func families() []family {
 	return append(append(authorityFamilies(), streetFamilies()...), []family{
 		argumentTricks(), pathTraversal(), symbolicLinks(), plantedLinks(), specialFiles(), strangePaths(),
-		namespaceCalls(), kernelCalls(), procTricks(), sockets(), floods(), outputFloods(), leftovers(), races(), secretParts(), watchers(),
+		namespaceCalls(), kernelCalls(), procTricks(), sockets(), floods(), outputFloods(), leftovers(), races(), secretParts(), watchers(), strangeFolders(), swappedRecords(),
 	}...)
 }
 

@@ -4,14 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"boxmaker/internal/appendlog"
 	"boxmaker/internal/chain"
 	"boxmaker/internal/filestamp"
 )
 
+// stamp looks at the file by its path: what is held open stays the same where its
+// folder was moved away, and the owner reads the one that stands there now. Where
+// the path can't be looked at, the open folder has to do.
 func (d rootDisk) stamp(name string) (filestamp.Stamp, error) {
-	fi, err := d.root.Lstat(name)
+	fi, err := os.Lstat(filepath.Join(d.root.Name(), name))
+	if errors.Is(err, fs.ErrPermission) {
+		fi, err = d.root.Lstat(name)
+	}
 	if err != nil {
 		return filestamp.Stamp{}, err
 	}

@@ -48,6 +48,11 @@ func TestChangedWhileOpen(t *testing.T) {
 			try(t, root.Remove(file))
 			try(t, root.WriteFile(file, b, 0o600))
 		}, chain.Changed},
+		{"its folder moved away", func(t *testing.T, root *os.Root) { try(t, os.Rename(root.Name(), root.Name()+".away")) }, chain.Missing},
+		{"a copy in its folder's place", func(t *testing.T, root *os.Root) {
+			try(t, os.Rename(root.Name(), root.Name()+".away"))
+			try(t, os.CopyFS(root.Name(), os.DirFS(root.Name()+".away")))
+		}, chain.Changed},
 		{"a link in its place", func(t *testing.T, root *os.Root) {
 			try(t, root.Rename(file, "away"))
 			try(t, root.Symlink("away", file))
