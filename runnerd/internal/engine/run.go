@@ -226,9 +226,19 @@ func (r *run) kill(s runtime.Start, p *process) {
 		}
 	}
 	kill()
-	select {
-	case <-p.done:
-	case <-time.After(2 * time.Second):
+	// Without a control group, a container that the runtime is just making has no
+	// process yet that could be found, and would run until the runtime is given up.
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for enough, ended := time.After(2*time.Second), false; !ended; {
+		select {
+		case <-p.done:
+			ended = true
+		case <-enough:
+			ended = true
+		case <-again.C:
+			killPID(s.PID)
+		}
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
