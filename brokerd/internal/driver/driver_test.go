@@ -284,6 +284,12 @@ func TestHaltAndResume(t *testing.T) {
 	if on, why := w.d.Halted(); !on || why != "a test" {
 		t.Errorf("after a restart: %v %q", on, why)
 	}
+	if err := w.d.Halt("", "uid 7"); err != nil {
+		t.Fatal(err)
+	}
+	if on, why := w.d.Halted(); !on || why != "a test" {
+		t.Errorf("halted again without a reason: %v %q", on, why)
+	}
 	if r := w.call(read("s/1/2/0", "/data/a")); r.Code != proto.CodeHalted {
 		t.Errorf("%+v", r)
 	}
@@ -292,6 +298,10 @@ func TestHaltAndResume(t *testing.T) {
 	}
 	if r := w.call(read("s/1/3/0", "/data/a")); r.Outcome != proto.CallOK {
 		t.Errorf("%+v", r)
+	}
+	before := w.log.Head()
+	if err := w.d.Resume("uid 7"); err != nil || w.log.Head() != before {
+		t.Errorf("resumed again: %v, and a record of it", err)
 	}
 	if w.runner.count("s/1/1/0")+w.runner.count("s/1/2/0") != 0 {
 		t.Error("something ran while halted")
