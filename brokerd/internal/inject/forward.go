@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,6 +87,10 @@ func (f *forwarder) handle(client *net.UnixConn) {
 	case "": // a tunnel: what is in it is the tool's own
 		through(client, in, out, "CONNECT "+req.Target.String()+" HTTP/1.1\r\n\r\n", -1)
 	case "http":
+		if slices.ContainsFunc(f.entries, func(e entry) bool { return e.target == req.Target }) { // it would go without a word
+			answer(client, proto.EgressBadRequest, fmt.Sprintf("the grant has a secret for %s, which goes over https only; ask for https://%s", req.Target, req.Target))
+			return
+		}
 		head := string(req.Append(nil))
 		_, rest, _ := strings.Cut(head, " ")
 		through(client, in, out, req.Method+" http://"+req.Target.String()+rest, req.Length)

@@ -202,7 +202,7 @@ func TestWhereTheSecretGoes(t *testing.T) {
 		{"another host that says it is the first", "GET https://" + other + "/a HTTP/1.1\r\nHost: " + api + "\r\n\r\n", "GET " + other + " /a []", "HTTP/1.1 200 "},
 		{"another host keeps the tool's header", "GET https://" + other + "/a HTTP/1.1\r\nAuthorization: mine\r\n\r\n", "GET " + other + ` /a ["mine"]`, "HTTP/1.1 200 "},
 		{"its host in plain, at another port", "GET http://" + plain + "/a HTTP/1.1\r\n\r\n", "GET " + plain + " /a []", "HTTP/1.1 200 "},
-		{"its host and port in plain", "GET http://" + api + "/a HTTP/1.1\r\n\r\n", "", "400 Bad Request"}, // the TLS server's own answer
+		{"its host and port in plain", "GET http://" + api + "/a HTTP/1.1\r\n\r\n", "", "goes over https only; ask for https://" + api},
 		{"a host that is not granted", "GET https://evil.example.com/ HTTP/1.1\r\n\r\n", "", "X-Boxmaker-Egress: not-allowed"},
 		{"its host at a port that is not granted", "GET https://api.example.com/ HTTP/1.1\r\n\r\n", "", "X-Boxmaker-Egress: not-allowed"},
 		{"a certificate for another name", "GET https://" + w.host("wrong.name") + "/ HTTP/1.1\r\n\r\n", "", "X-Boxmaker-Egress: unreachable"},
