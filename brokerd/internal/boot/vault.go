@@ -60,21 +60,32 @@ func (v *vault) Get(name string) (secret.Text, error) {
 	return t, nil
 }
 
+// withheld stands for a text that nobody could look through.
+const withheld = "[withheld: the store of secrets was made after brokerd began and cannot be read, so that nobody knows whether a secret is in this text; the owner's bxctl status says more]"
+
 // Clean takes the values out of a text.
 func (v *vault) Clean(text string) string {
-	s := v.scanner()
-	if s == nil {
+	s, err := v.scanner()
+	switch {
+	case err != nil && text != "":
+		return withheld
+	case s == nil:
 		return text
 	}
 	clean, _ := s.Clean(text)
 	return clean
 }
 
-func (v *vault) scanner() *scan.Scanner {
+// scanner is nil where there are no values. An error means that they never could
+// be read.
+func (v *vault) scanner() (*scan.Scanner, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.open(); err != nil {
-		return v.last // a store that was never made has no values
+		if isMissing(err) {
+			err = nil
+		}
+		return nil, err
 	}
 	all, err := v.store.All()
 	if err != nil && v.err == nil {
@@ -84,7 +95,7 @@ func (v *vault) scanner() *scan.Scanner {
 	if err == nil || len(all) > 0 {
 		v.last = v.cache.For(all)
 	}
-	return v.last
+	return v.last, nil
 }
 
 // check is the row of the status.

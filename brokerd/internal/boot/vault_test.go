@@ -78,8 +78,12 @@ func TestAStoreWithoutItsKey(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a store that was never made: %v", err)
 	}
-	if c := v.check(); c.State != "skipped" {
+	if c := v.check(); c.State != "skipped" || v.Clean("any text") != "any text" {
 		t.Errorf("a store that was never made: %+v", c)
+	}
+	late, err := openVault(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := secret.Create(cfg); err != nil {
 		t.Fatal(err)
@@ -92,6 +96,9 @@ func TestAStoreWithoutItsKey(t *testing.T) {
 	}
 	if c := v.check(); c.State != "failed" || !strings.Contains(c.Detail, "key is not there") {
 		t.Errorf("a key that was taken away: %+v", c)
+	}
+	if got := late.Clean("any text"); got != withheld || late.Clean("") != "" {
+		t.Errorf("a store that was made meanwhile and was never read: %q", got)
 	}
 	if _, err := openVault(cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "key is not there") {
 		t.Errorf("it opened without the key: %v", err)
