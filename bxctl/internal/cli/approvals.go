@@ -98,9 +98,11 @@ shown, once. If somebody answered before, that answer holds, and is told; the ex
 is 1 if it was another one.`,
 		Example: "  bxctl " + verb + " KTNHRT",
 	}
-	if v == proto.VerdictApproved {
-		c.Flags().BoolVar(&yes, "yes", false, "do not ask once more")
+	about := "do not ask once more"
+	if v == proto.VerdictDenied {
+		about = "as with approve; a refusal asks nothing anyway"
 	}
+	c.Flags().BoolVar(&yes, "yes", false, about)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome as JSON, and not the call")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if v == proto.VerdictApproved && asJSON && !yes {

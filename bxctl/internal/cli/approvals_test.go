@@ -54,7 +54,7 @@ func TestApprovals(t *testing.T) {
 	if r = run(t, home, "", "approve", "k7q2", "--yes"); r.code != 0 || !strings.HasSuffix(r.out, "k7q2 is approved\n") || !strings.Contains(r.out, "┆ [\"ls␛[2J\"]") {
 		t.Errorf("approve: %+v", r)
 	}
-	if r = run(t, home, "", "deny", "idtwoidtwoidtwo", "--json"); r.code != 0 || !strings.Contains(r.out, `"verdict":"denied"`) || strings.Contains(r.out, "┆") {
+	if r = run(t, home, "", "deny", "idtwoidtwoidtwo", "--yes", "--json"); r.code != 0 || !strings.Contains(r.out, `"verdict":"denied"`) || strings.Contains(r.out, "┆") {
 		t.Errorf("deny: %+v", r)
 	}
 	for _, a := range b.Answers() {
