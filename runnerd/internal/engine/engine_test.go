@@ -15,6 +15,8 @@ import (
 	"boxmaker/runnerd/internal/cgroup"
 	"boxmaker/runnerd/internal/runtime"
 	"boxmaker/runnerd/internal/settings"
+
+	"golang.org/x/sys/unix"
 )
 
 // shell is a runtime whose boxes are shell scripts: a launch's input.
@@ -23,12 +25,13 @@ type shell struct {
 	failed  string // what Failed says
 	removed int
 	warm    error
+	pid     string // file with the pid of the first process
 }
 
 func (s *shell) Name() string { return "shell" }
 
 func (s *shell) Prepare(b *box.Box) (runtime.Start, error) {
-	return runtime.Start{Path: "/bin/sh", Env: []string{"PATH=/usr/bin:/bin"}, Args: []string{"-c", `[ "$0" != probe ] || { echo toolkit Seccomp=2 NoNewPrivs=1; exit; }; . /dev/stdin`, b.Argv[len(b.Argv)-1]}}, nil
+	return runtime.Start{Path: "/bin/sh", PID: s.pid, Env: []string{"PATH=/usr/bin:/bin"}, Args: []string{"-c", `[ "$0" != probe ] || { echo toolkit Seccomp=2 NoNewPrivs=1; exit; }; . /dev/stdin`, b.Argv[len(b.Argv)-1]}}, nil
 }
 
 func (s *shell) Failed(*box.Box, int, string) (string, bool) { return s.failed, s.failed != "" }
@@ -120,6 +123,45 @@ func TestAMissingPathIsToBlame(t *testing.T) {
 	l.Mounts = []proto.Mount{{Path: dir}}
 	if got := launch(t.Context(), e, l); got.Reason != proto.EndMount || !strings.Contains(got.Detail, "does not exist") {
 		t.Errorf("%s %s", got.Reason, got.Detail)
+	}
+}
+
+// TestAContainerThatIsJustMade: where there is no control group, a container that has
+// no process yet when its call is stopped is killed as soon as it has one.
+func TestAContainerThatIsJustMade(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := unix.Mkfifo(at("go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rt := &shell{pid: at("pid")}
+	e := engine(t, rt, nil)
+	e.Status(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan *proto.Ended, 1)
+	go func() {
+		ended <- launch(ctx, e, script(strings.NewReplacer("DIR", dir, "MAPPED", map[bool]string{false: "-Ur"}[os.Getuid() == 0]).Replace(`
+read begin <DIR/go
+unshare MAPPED -pf sh -c 'while :; do echo >>DIR/ran; sleep 0.02; done' >/dev/null 2>&1 </dev/null &
+while p=$(cat /proc/$!/task/$!/children) && [ -z "$p" ]; do :; done
+echo $p >DIR/pid
+wait`)))
+	}()
+	f, err := os.OpenFile(at("go"), os.O_WRONLY, 0) // the runtime is at work
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := f.WriteString("\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	<-ended
+	if ran, err := os.ReadFile(at("ran")); len(ran) > 50 { // it would be looked for once, 2 s later
+		t.Errorf("it ran %d rounds, %v", len(ran), err)
+	}
+	if _, err := os.Stat(at("pid")); err != nil {
+		t.Error("the container was never made:", err)
 	}
 }
 
