@@ -156,8 +156,8 @@ func (r *rig) judgeGone(c *proto.Call) {
 	}
 }
 
-// haltRaces: what a halt finds at its start, or running, is ended, and nothing begins
-// after it.
+// haltRaces: what a halt finds at its start, or running, is ended before it has a
+// result, and nothing begins after it.
 func haltRaces(r *rig) {
 	for round := range 4 {
 		file := fmt.Sprintf("halt-%d", round)
@@ -177,9 +177,9 @@ func haltRaces(r *rig) {
 		}
 		r.Must("", "halt", "a race")
 		all.Wait()
-		r.noContainer() // brokerd does not wait for runnerd's word that it has killed them
 		n := r.runs(file)
 		r.is(r.call("shell", r.counted(file)), proto.CodeHalted)
+		r.noContainer()
 		if now := r.runs(file); now != n {
 			r.t.Errorf("after the halt it went on: %d, %d", n, now)
 		}

@@ -102,6 +102,16 @@ func (c *Conn) because(op string, err error) error {
 	return fmt.Errorf("ipc: %s: %w", op, err)
 }
 
+// Leave ends the handler's context on the other side. Recv gives io.EOF once the
+// handler has returned.
+func (c *Conn) Leave() error {
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("ipc: a %T has no half to close", c.conn)
+	}
+	return half.CloseWrite()
+}
+
 // Close ends the connection, and with it the handler's context on the other side.
 func (c *Conn) Close() error {
 	c.stop()

@@ -7,11 +7,13 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
+	"time"
 
 	"boxmaker/brokerd/internal/driver"
 	"boxmaker/brokerd/internal/policy"
@@ -24,10 +26,15 @@ import (
 // a runnerd that was started anew is found.
 type Client struct {
 	Socket string
+	Grace  time.Duration // how long runnerd may take to end a container; 0: endGrace
 }
 
+// endGrace is that of a machine that is busy: mostly it takes some milliseconds.
+const endGrace = 5 * time.Second
+
 // Run runs a decision to its end. door is a socket below the run folder, or
-// empty. When ctx ends the connection does too, and with it the container.
+// empty. When ctx ends the container does too, and Run returns after it, or after
+// the grace.
 func (c *Client) Run(ctx context.Context, d policy.Decision, door string, secrets []proto.LaunchSecret) (driver.Ran, error) {
 	spec, err := d.Spend()
 	if err != nil {
@@ -41,7 +48,12 @@ func (c *Client) Run(ctx context.Context, d policy.Decision, door string, secret
 }
 
 func (c *Client) send(ctx context.Context, launch *proto.Launch) (driver.Ran, error) {
-	conn, err := ipc.Dial(ctx, c.Socket, proto.RunnerEvents)
+	if err := context.Cause(ctx); err != nil {
+		return driver.Ran{}, driver.NotRun(proto.CodeNoRuntime, err)
+	}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	conn, err := ipc.Dial(life, c.Socket, proto.RunnerEvents)
 	if err != nil {
 		return driver.Ran{}, driver.NotRun(proto.CodeNoRuntime, err)
 	}
@@ -49,7 +61,16 @@ func (c *Client) send(ctx context.Context, launch *proto.Launch) (driver.Ran, er
 	if err := conn.Send(launch); err != nil {
 		return driver.Ran{}, unsent(err)
 	}
+	defer context.AfterFunc(ctx, func() {
+		if conn.Leave() != nil {
+			end(context.Cause(ctx))
+		}
+		time.AfterFunc(cmp.Or(c.Grace, endGrace), func() { end(context.Cause(ctx)) })
+	})()
 	m, err := conn.Recv()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return driver.Ran{}, fmt.Errorf("runner: runnerd did not say how the call ended: %w", err)
 	}

@@ -3,11 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"boxmaker/brokerd/internal/driver"
 	"boxmaker/brokerd/internal/policy"
@@ -131,6 +133,59 @@ func TestADecisionThatDeniesIsNotSent(t *testing.T) {
 	_, err := c.Run(t.Context(), policy.Decision{}, "", nil)
 	if !errors.Is(err, policy.ErrDenied) || sent {
 		t.Errorf("%v, sent: %v", err, sent)
+	}
+}
+
+// TestWhoStopsACallWaitsForItsEnd: nothing of it runs on after its result. A runnerd
+// that does not end it is not waited for for ever.
+func TestWhoStopsACallWaitsForItsEnd(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		t.Run(fmt.Sprint("hangs ", hangs), func(t *testing.T) {
+			dir := t.TempDir()
+			l, err := ipc.Listen(filepath.Join(dir, "r.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, returned, killed := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
+			serving, stop := context.WithCancel(t.Context())
+			srv := ipc.Server{Listener: l, Requests: proto.RunnerRequests, Handle: func(ctx context.Context, _ proto.Message, _ *ipc.Stream) {
+				close(begun)
+				<-ctx.Done()
+				if hangs {
+					<-serving.Done()
+				}
+				select {
+				case <-returned:
+					killed <- false
+				case <-time.After(100 * time.Millisecond): // time for a return that must not come
+					killed <- true
+				}
+			}}
+			served := make(chan error, 1)
+			go func() { served <- srv.Serve(serving) }()
+			launch, err := Launch(spec(t, tool.NameReadFile, `{"path":"/a/b"}`), "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &Client{Socket: filepath.Join(dir, "r.sock")}
+			if hangs {
+				c.Grace = time.Millisecond
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("the owner said stop")
+			go func() { <-begun; cancel(why) }()
+			if _, err := c.send(ctx, launch); !errors.Is(err, why) {
+				t.Error(err)
+			}
+			close(returned)
+			stop()
+			if waited := <-killed; waited == hangs {
+				t.Errorf("it was waited for: %v", waited)
+			}
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
