@@ -346,7 +346,7 @@ func TestPanicIsNotSwallowed(t *testing.T) {
 		select {} // the panic must end this
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), "BOXMAKER_TEST_PANIC=1")
+	cmd.Env = append(os.Environ(), "BOXMAKER_TEST_PANIC=1", "TMPDIR="+t.TempDir()) // which it cannot remove
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), "panic: deliberate") {
