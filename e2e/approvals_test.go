@@ -25,7 +25,7 @@ func maskApproval(s string) string {
 		{`(waiting for your approval) · [\d.]+ m?s`, "$1"},
 		{`(?m) ─+$`, " ─"},
 		// The length of the home's path decides where these are cut or broken.
-		{`(?m)^([*✓✗]) (\w+) \{.*?( → .*)?$`, "$1 $2 <arguments>$3"},
+		{`(?m)^([*✓✗]) (\w+) ?(?:\{.*?|…)( → .*)?$`, "$1 $2 <arguments>$3"},
 		{"(?s)\n```\n.*?\n```\n", "\n<result>\n"},
 		{`(?m)^(CODE00  \w+  ).*$`, "$1<argument>"},
 		{`(?m)^[✓✗] \w+ \(CODE00\) was .*\n\n`, ""}, // it may come before the result or after it
