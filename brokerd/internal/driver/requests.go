@@ -234,19 +234,11 @@ func (d *Driver) Confirm(id string) error {
 
 // Halt denies everything from now on, ends what runs and withdraws what waits.
 func (d *Driver) Halt(reason, by string) error {
-	if on, was := d.Halted(); on && reason == "" { // a second halt without a word takes none back
-		reason = was
-	}
 	return d.setHalt(haltState{true, clip(reason, 1<<10)}, by)
 }
 
 // Resume ends a halt, if there is one.
-func (d *Driver) Resume(by string) error {
-	if on, _ := d.Halted(); !on {
-		return nil
-	}
-	return d.setHalt(haltState{}, by)
-}
+func (d *Driver) Resume(by string) error { return d.setHalt(haltState{}, by) }
 
 // haltLive ends all calls. Precondition: mu is held.
 func (d *Driver) haltLive() {
@@ -258,6 +250,12 @@ func (d *Driver) haltLive() {
 func (d *Driver) setHalt(h haltState, by string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case !h.on && !d.halt.on:
+		return nil
+	case h.on && h.reason == "": // a second halt without a word takes none back
+		h.reason = d.halt.reason
+	}
 	if h.on {
 		d.halt = h // before the record: nothing more may start
 	}

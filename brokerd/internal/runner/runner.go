@@ -58,15 +58,15 @@ func (c *Client) send(ctx context.Context, launch *proto.Launch) (driver.Ran, er
 		return driver.Ran{}, driver.NotRun(proto.CodeNoRuntime, err)
 	}
 	defer conn.Close()
-	if err := conn.Send(launch); err != nil {
-		return driver.Ran{}, unsent(err)
-	}
 	defer context.AfterFunc(ctx, func() {
 		if conn.Leave() != nil {
 			end(context.Cause(ctx))
 		}
 		time.AfterFunc(cmp.Or(c.Grace, endGrace), func() { end(context.Cause(ctx)) })
 	})()
+	if err := conn.Send(launch); err != nil {
+		return driver.Ran{}, unsent(err)
+	}
 	m, err := conn.Recv()
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -232,3 +232,32 @@ func TestSend(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 }
+
+// TestARunnerThatDoesNotRead: a call can be stopped while it is still being sent, and
+// then has not run.
+func TestARunnerThatDoesNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sock")
+	l, err := ipc.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	launch, err := Launch(spec(t, tool.NameReadFile, `{"path":"/a/b"}`), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch.Input = strings.Repeat("x", 1<<20) // more than a socket takes
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 1))
+			cancel()
+			<-t.Context().Done()
+		}
+	}()
+	if _, err := (&Client{Socket: path}).send(ctx, launch); err == nil || !strings.HasPrefix(err.Error(), "no-runtime: ") {
+		t.Error(err)
+	}
+}

@@ -145,13 +145,12 @@ func (c *conversation) room() int {
 }
 
 // refuseCall records a call that the turn's own rules keep from being run.
-func (c *conversation) refuseCall(act turn.Refuse) error {
+func (c *conversation) refuseCall(act turn.Refuse, req toolset.Request) error {
 	res := &proto.CallResult{Outcome: proto.CallDenied, Code: act.Code, Class: proto.ClassPublic, Text: string(act.Code) + ": " + act.Text + "."}
 	rec := c.toolRecord(act.Pending, res, c.room(), 0, "").records[0]
 	if _, err := c.append(rec); err != nil {
 		return err
 	}
-	req, _ := toolset.DecodeCall(act.Pending.Call.Name, act.Pending.Call.Arguments)
 	c.showCall(act.Pending, req)
 	c.announce(rec)
 	if act.Code == proto.CodeRepeatedCall {

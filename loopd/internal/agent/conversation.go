@@ -202,7 +202,7 @@ func (c *conversation) advance(ctx context.Context) (bool, error) {
 			c.resumeStop(ctx, act.Pending, req)
 			return false, nil
 		}
-		return true, c.refuseCall(act)
+		return true, c.refuseCall(act, req)
 	case turn.End:
 		return true, c.end(act.Record)
 	default:
